@@ -1,0 +1,3 @@
+"""cuzktop: a `top` for the cuzk proving daemon."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Pure functions from the model to figures and sentences."""

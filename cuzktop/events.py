@@ -1,0 +1,469 @@
+"""Facts from outside, one class a fact, and their union `Event`.
+
+Log events carry what the daemon printed and nothing else: the reducer knows when a line without a
+time of its own was written, because it sees the lines before and after it. The classes are
+`NamedTuple`s because a report makes millions of them: they are immutable like a frozen dataclass
+and cost a third of one. Durations are whole milliseconds as printed, except where a name says so.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# ---------------------------------------------------------------- the daemon's log: clocks and life
+
+
+class Tick(NamedTuple):
+    """A tracing line's time stamp, emitted where it bounds an anonymous line in time."""
+
+    wall_us: int  # microseconds since 1970 UTC, the daemon's system clock
+
+
+class DaemonStarted(NamedTuple):
+    """`cuzk-daemon starting`: a new life of the daemon begins."""
+
+    wall_us: int
+
+
+class EngineStarted(NamedTuple):
+    """`starting cuzk engine`: TIMELINE offsets count from this instant."""
+
+    wall_us: int
+
+
+class DialectSeen(NamedTuple):
+    """A fingerprint: the line can only come from steps `first` to `last` of the daemon."""
+
+    first: int
+    last: int
+
+
+class SettingSeen(NamedTuple):
+    """A setting that a start-up line states, by the daemon's own name for it."""
+
+    name: str
+    value: str
+
+
+class WorkerStarted(NamedTuple):
+    """`pipeline GPU worker started`: the only authoritative worker → GPU map."""
+
+    worker: int
+    gpu: int
+
+
+class GpuCount(NamedTuple):
+    """`initializing GPU workers`: the true number of GPUs, and workers on each."""
+
+    gpus: tuple[int, ...]
+    workers_per_gpu: int
+
+
+# ---------------------------------------------------------------- the daemon's log: jobs
+
+
+class JobEnqueued(NamedTuple):
+    """`job enqueued`: the scheduler took a request."""
+
+    wall_us: int
+    job: str
+    kind: str  # porep, snap, window-post, winning-post
+
+
+class JobDispatched(NamedTuple):
+    """`dispatching per-partition synthesis`: the job's partitions are known from here."""
+
+    wall_us: int
+    job: str
+    kind: str
+    partitions: int
+
+
+class JobAssembled(NamedTuple):
+    """`all partitions complete, proof assembled`."""
+
+    wall_us: int
+    job: str
+    total_ms: int
+
+
+class JobCompleted(NamedTuple):
+    """`proof completed successfully (pipeline)`, or a sector's proof delivered from a batch.
+
+    `job` is empty where the line names none (S24 and newer).
+    """
+
+    wall_us: int
+    job: str
+
+
+class SelfCheck(NamedTuple):
+    """The PoRep self-check's answer; before S32 a failed proof was returned all the same."""
+
+    wall_us: int
+    job: str
+    passed: bool
+    text: str
+
+
+# ---------------------------------------------------------------- the daemon's log: TIMELINE
+
+
+class SynthStarted(NamedTuple):
+    """`TIMELINE …,SYNTH_START`. `partition` is None for a proof in one piece."""
+
+    at_ms: int
+    job: str
+    partition: int | None
+    kind: str | None
+
+
+class SynthEnded(NamedTuple):
+    """`TIMELINE …,SYNTH_END`; `synth_ms` is the synthesis call alone."""
+
+    at_ms: int
+    job: str
+    partition: int | None
+    synth_ms: int
+
+
+class GpuQueued(NamedTuple):
+    """`TIMELINE …,GPU_QUEUE` or, before S38, `CHAN_SEND`."""
+
+    at_ms: int
+    job: str
+    partition: int | None
+
+
+class GpuPickedUp(NamedTuple):
+    """`TIMELINE …,GPU_PICKUP`: a worker took the item."""
+
+    at_ms: int
+    job: str
+    partition: int | None
+    worker: int
+
+
+class GpuStarted(NamedTuple):
+    """`TIMELINE …,GPU_START`: a bracket opens."""
+
+    at_ms: int
+    job: str
+    partition: int | None
+    worker: int
+
+
+class GpuEnded(NamedTuple):
+    """`TIMELINE …,GPU_END`: a bracket closes."""
+
+    at_ms: int
+    job: str
+    partition: int | None
+    worker: int
+    gpu_ms: int
+
+
+# ------------------------------------------------- the daemon's log: CUZK_TIMING, without an owner
+
+
+class SplitVectors(NamedTuple):
+    """C1, the first line of every prove call."""
+
+    split_vectors_ms: int
+    setup_to_split_ms: int
+
+
+class PrepMsm(NamedTuple):
+    """C2: CPU preparation done; the GPU's barrier opens."""
+
+    prep_msm_ms: int
+
+
+class BG2Msm(NamedTuple):
+    """C3: the CPU's G2 MSM done."""
+
+    b_g2_msm_ms: int
+    num_circuits: int
+
+
+class LockAcquired(NamedTuple):
+    """C4 (S41 and newer): printed right after the GPU lock was taken."""
+
+    pre_lock_cpu_ms: int
+    lock_wait_ms: int
+
+
+class NttMsmH(NamedTuple):
+    """C6: NTT and the H MSM are done."""
+
+    gpu_tid: int
+    ntt_msm_h_ms: int
+
+
+class BarrierWaited(NamedTuple):
+    """C7 (S41 and newer): the kernels waited this long for prep_msm."""
+
+    gpu_tid: int
+    barrier_wait_ms: int
+
+
+class BatchAdded(NamedTuple):
+    """C8: batch additions are done."""
+
+    gpu_tid: int
+    batch_add_ms: int
+
+
+class TailMsm(NamedTuple):
+    """C9: the last line of a call's GPU thread."""
+
+    gpu_tid: int
+    tail_msm_ms: int
+    gpu_total_ms: int
+
+
+class LockReleased(NamedTuple):
+    """C10 (S41 and newer): printed just before the GPU lock is given back."""
+
+    lock_held_ms: int
+    total_start_fn_ms: int
+
+
+class Epilogue(NamedTuple):
+    """C11 (S10–S23): the call's last line; `pre_destructor_ms` counts from its entry."""
+
+    epilogue_ms: int
+    pre_destructor_ms: int
+
+
+class Deallocated(NamedTuple):
+    """C12: some earlier call's vectors were freed."""
+
+    async_dealloc_ms: int
+
+
+class PrestageSeen(NamedTuple):
+    """C13–C18 (S20–S27). `outcome`: vram, ok, skip_vram, fallback, host_register_fallback.
+
+    `total_ms` is given by S21 alone, where it holds the whole prestage.
+    """
+
+    outcome: str
+    err: int | None
+    total_ms: int | None
+
+
+# ------------------------------------------------------- the daemon's log: Rust lines round a call
+
+
+class ProveStartTimed(NamedTuple):
+    """R3 (S41 and newer), printed by the call's own thread when the start call succeeded."""
+
+    wall_us: int
+    worker: int
+    partition: int | None
+    spawn_to_enter_ms: int
+    prove_start_ms: int
+
+
+class ProveStartReturned(NamedTuple):
+    """R4 (S41 and newer), printed by the worker task, also when the start call failed."""
+
+    wall_us: int
+    job: str
+    partition: int | None
+    worker: int
+    gpu: int
+
+
+class PickupSeen(NamedTuple):
+    """R1 or R2: a worker has an item in hand; names the GPU beside the worker."""
+
+    wall_us: int
+    job: str
+    partition: int | None
+    worker: int
+    gpu: int
+
+
+class SynthesisSeen(NamedTuple):
+    """Y17: a partition's synthesis is complete, as the tracing stream says it."""
+
+    wall_us: int
+    job: str
+    partition: int
+    synth_ms: int
+
+
+class ProveComplete(NamedTuple):
+    """R6 (with the partition) or R7 (without): a proof is ready; `gpu_ms` is GPU_END's."""
+
+    wall_us: int
+    partition: int | None
+    gpu_ms: int
+
+
+class PartitionComplete(NamedTuple):
+    """R8: `partition GPU prove complete`."""
+
+    wall_us: int
+    job: str
+    partition: int
+    gpu_ms: int
+
+
+class FinalizerTimed(NamedTuple):
+    """R10 or R11 (S41 and newer): the last line of a finalizer."""
+
+    wall_us: int
+    worker: int
+    partition: int | None
+    finish_ms: int
+    total_ms: int
+
+
+class PartitionFailed(NamedTuple):
+    """An ERROR that ends one partition. `stage`: synthesis or gpu; `job` is empty if not named."""
+
+    wall_us: int
+    job: str
+    partition: int | None
+    worker: int | None
+    stage: str
+    text: str
+    fails_job: bool  # later partitions of the job are skipped; else they keep running
+
+
+class PartitionSkipped(NamedTuple):
+    """`skipping …` or `discarding …`: its job had failed already."""
+
+    wall_us: int
+    job: str
+    partition: int | None
+    discarded: bool
+
+
+class Noticed(NamedTuple):
+    """A WARN or ERROR, or the text of a crash, that an operator should see."""
+
+    wall_us: int | None
+    level: str  # error, warning
+    text: str
+
+
+class LineUnparsed(NamedTuple):
+    """A record that began like ours and could not be used."""
+
+    raw: str
+    reason: str
+
+
+# ---------------------------------------------------------------- samplers and sources
+
+
+class GpuSampled(NamedTuple):
+    """One reading of one GPU. A field that was not read, or is not supported, is None.
+
+    `at_ms` is wall-clock milliseconds since 1970 UTC, taken when the reading returned.
+    `util_pct` covers the `util_window_ms` before it; `util_source` is gpm, samples or
+    utilization.gpu (the contract's words).
+    """
+
+    at_ms: float
+    gpu: int
+    util_pct: float | None
+    util_source: str
+    util_window_ms: float
+    power_w: float | None = None
+    power_limit_w: float | None = None
+    sm_clock_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    temperature_c: int | None = None
+    memory_used_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    held_down: str | None = None  # why clocks are held down, None when they are not
+    name: str | None = None
+
+
+class GpuSamplerNote(NamedTuple):
+    """What the GPU sampler can't do, in a sentence. `gpu` is None if it concerns all of them.
+
+    An empty text takes back the note before.
+    """
+
+    at_ms: float
+    gpu: int | None
+    text: str
+
+
+class HostSampled(NamedTuple):
+    """One reading of the machine and, when its process is known, of the daemon."""
+
+    at_ms: float
+    cpu_pct: float | None  # of the whole machine, 0–100
+    memory_used_bytes: int | None
+    memory_total_bytes: int | None
+    load_1m: float | None
+    psi_cpu_pct: float | None  # share of the last 10 s in which some task waited for a CPU
+    psi_memory_pct: float | None
+    daemon_pid: int | None = None
+    daemon_cpu_pct: float | None = None  # of one core: 1600 on sixteen busy cores
+    daemon_rss_bytes: int | None = None
+    daemon_threads: int | None = None
+    own_cpu_pct: float | None = None  # cuzktop's own, of one core
+    own_rss_bytes: int | None = None
+
+
+class SourceNote(NamedTuple):
+    """Something about the log itself that the reader should know (rotated, gone, back)."""
+
+    at_ms: float
+    level: str  # info, warning, error
+    text: str
+
+
+LogEvent = (
+    Tick
+    | DaemonStarted
+    | EngineStarted
+    | DialectSeen
+    | SettingSeen
+    | WorkerStarted
+    | GpuCount
+    | JobEnqueued
+    | JobDispatched
+    | JobAssembled
+    | JobCompleted
+    | SelfCheck
+    | SynthStarted
+    | SynthEnded
+    | GpuQueued
+    | GpuPickedUp
+    | GpuStarted
+    | GpuEnded
+    | SplitVectors
+    | PrepMsm
+    | BG2Msm
+    | LockAcquired
+    | NttMsmH
+    | BarrierWaited
+    | BatchAdded
+    | TailMsm
+    | LockReleased
+    | Epilogue
+    | Deallocated
+    | PrestageSeen
+    | ProveStartTimed
+    | ProveStartReturned
+    | PickupSeen
+    | SynthesisSeen
+    | ProveComplete
+    | PartitionComplete
+    | FinalizerTimed
+    | PartitionFailed
+    | PartitionSkipped
+    | Noticed
+    | LineUnparsed
+)
+SampleEvent = GpuSampled | GpuSamplerNote | HostSampled | SourceNote
+Event = LogEvent | SampleEvent

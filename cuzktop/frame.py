@@ -1,0 +1,309 @@
+"""What a view gets: one frozen picture of everything that is known at one instant.
+
+The screen, the text and the JSON are all drawn from these classes, so what one of them shows the
+others can. Times ending in `_ms` count from the run's TIMELINE zero unless they are durations;
+shares ending in `_pct` are per cent of the span or window that the object names. `None` is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+TIME_CLASSES = ("kernel", "barrier", "lock_overhead", "handoff", "starved", "no_work")
+"""Where a GPU's wall time goes, in the contract's order of precedence; they add up to 100 %."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Shares:
+    """The ladder and the classes of one GPU over `span_ms` (json-contract's names)."""
+
+    span_ms: float
+    bracket_union_pct: float | None = None
+    bracket_sum_pct: float | None = None
+    lock_held_pct: float | None = None
+    gpu_section_pct: float | None = None
+    kernel_pct: float | None = None
+    time_pct: Mapping[str, float] | None = None
+    lock_derived: bool = False  # before S41 the lock's times are derived, not printed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Holding:
+    """A worker's call in relation to the GPU lock.
+
+    `since_ms` is the age of the state: how long the lock has been held, waited for, or given back.
+    """
+
+    worker: int | None
+    job: str
+    partition: int | None
+    since_ms: float | None
+    stage: str | None = None  # ntt_msm_h, barrier, batch_add, tail_msm, releasing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Lock:
+    """One GPU's lock, as the log tells it; `candidates` are other possible holders."""
+
+    holder: Holding | None
+    waiting: tuple[Holding, ...]
+    finishing: tuple[Holding, ...]
+    candidates: tuple[Holding, ...] = ()
+    confidence: str = "exact"  # exact, inferred, none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Nvml:
+    """What the card's driver measured.
+
+    `util_pct`, `power_w` are the latest readings; `*_history` has a bin a second, newest last, and
+    None where nothing was read. `mean_*` are time-weighted over the window. `age_ms` is the age of
+    the newest reading; `note` says in a sentence what is missing.
+    """
+
+    util_pct: float | None
+    util_source: str | None  # gpm, samples, utilization.gpu
+    power_w: float | None
+    power_limit_w: float | None
+    sm_clock_mhz: int | None
+    temperature_c: int | None
+    memory_used_bytes: int | None
+    memory_total_bytes: int | None
+    held_down: str | None
+    mean_util_pct: float | None
+    mean_power_w: float | None
+    samples: int
+    age_ms: float | None
+    util_history: tuple[float | None, ...] = ()
+    power_history: tuple[float | None, ...] = ()  # per cent of the limit, where it is known
+    name: str | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Gpu:
+    """One GPU: its lock now, its shares over the window, its history a bin a second.
+
+    `kernel_history` and `lock_history` are per cent of each second (newest last) by the log; None
+    before the log's first bracket or where the log gives no such figure.
+    """
+
+    gpu: int
+    workers: tuple[int, ...]
+    lock: Lock
+    window: Shares | None
+    kernel_history: tuple[float | None, ...] = ()
+    lock_history: tuple[float | None, ...] = ()
+    nvml: Nvml | None = None
+    nvml_note: str = ""  # why nvml is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Synthesis:
+    """A synthesis in flight; `expected_ms` is the median of its kind, None with no history."""
+
+    job: str
+    partition: int | None
+    elapsed_ms: float
+    expected_ms: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Queued:
+    """A partition that is synthesized and that no worker has picked up."""
+
+    job: str
+    partition: int | None
+    waiting_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PartitionRow:
+    """One partition of one attempt: json-contract's `partitions[]`, field by field."""
+
+    job: str
+    attempt: int
+    partition: int | None
+    kind: str | None
+    state: str  # pending, synthesizing, queued, gpu, done, failed, skipped, lost
+    worker: int | None = None
+    gpu: int | None = None
+    attribution: str = "none"  # exact, inferred, none: the weakest of attribution_by
+    attribution_by: Mapping[str, str] = field(default_factory=dict)  # lock, kernel, cpu
+    derived: tuple[str, ...] = ()
+    synth_start_ms: int | None = None
+    bracket_start_ms: int | None = None
+    bracket_end_ms: int | None = None
+    synth_ms: int | None = None
+    queue_ms: int | None = None
+    pre_lock_cpu_ms: int | None = None
+    lock_wait_ms: int | None = None
+    lock_held_ms: int | None = None
+    ntt_msm_h_ms: int | None = None
+    barrier_wait_ms: int | None = None
+    batch_add_ms: int | None = None
+    tail_msm_ms: int | None = None
+    gpu_total_ms: int | None = None
+    kernel_ms: int | None = None
+    prep_msm_ms: int | None = None
+    b_g2_msm_ms: int | None = None
+    bracket_ms: int | None = None
+    gpu_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JobRow:
+    """One proof; `states` has one entry a partition known, in order of partition."""
+
+    job: str
+    attempt: int
+    kind: str | None
+    age_ms: float | None
+    total: int | None
+    done: int
+    failed: bool
+    states: tuple[str, ...]
+    message: str = ""  # the failure's text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StageStats:
+    """Percentiles of one stage over the finished partitions, cold first calls left out."""
+
+    count: int
+    p50: float
+    p95: float
+    max: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Verdict:
+    """What limits the box: gpu, cpu-memory, lock, synthesis, herding, idle or unknown.
+
+    `sentence` is the one line for a person; `confidence` is 0–1.
+    """
+
+    bottleneck: str
+    confidence: float
+    sentence: str
+    evidence: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Alert:
+    """Something an operator should see; `level` is error, warning or info."""
+
+    level: str
+    at_ms: float | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Proofs:
+    """Counts of jobs; `seconds_per_proof` is json-contract's."""
+
+    completed: int = 0
+    failed: int = 0
+    in_flight: int = 0
+    lost: int = 0
+    seconds_per_proof: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Source:
+    """Where the log comes from and what was read of it.
+
+    `silent_ms` is the time since the log last grew (live only); `note` says what is missing.
+    `read_pct` is the progress of the first read, None once it is done.
+    """
+
+    path: str
+    bytes: int = 0
+    lines: int = 0
+    events: int = 0
+    torn: int = 0
+    unparsed: int = 0
+    silent_ms: float | None = None
+    read_pct: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Host:
+    """The machine, the daemon's process and cuzktop's own cost."""
+
+    cpu_pct: float | None = None
+    memory_used_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    load_1m: float | None = None
+    psi_cpu_pct: float | None = None
+    psi_memory_pct: float | None = None
+    daemon_pid: int | None = None
+    daemon_cpu_pct: float | None = None
+    daemon_rss_bytes: int | None = None
+    own_cpu_pct: float | None = None
+    own_rss_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Frame:
+    """The picture right after the last complete line, at `now_ms` of the newest run."""
+
+    now_ms: float = 0.0
+    at: str | None = None  # wall-clock time of now_ms, ISO 8601 UTC
+    since_ms: float = 0.0  # where reading began
+    run: int = 0
+    started: str | None = None
+    dialect: str | None = None
+    window_s: float = 60.0
+    source: Source = field(default_factory=lambda: Source(path=""))
+    gpus: tuple[Gpu, ...] = ()
+    syntheses: tuple[Synthesis, ...] = ()  # oldest first
+    gpu_queue: tuple[Queued, ...] = ()  # longest waiting first
+    jobs: tuple[JobRow, ...] = ()  # in flight and lately ended, oldest first
+    recent: tuple[PartitionRow, ...] = ()  # finished partitions, newest first
+    stages: Mapping[str, StageStats] = field(default_factory=dict)
+    proofs: Proofs = field(default_factory=Proofs)
+    verdict: Verdict = field(
+        default_factory=lambda: Verdict(
+            bottleneck="unknown", confidence=0.0, sentence="Nothing read yet."
+        )
+    )
+    alerts: tuple[Alert, ...] = ()  # newest last
+    host: Host | None = None
+    host_note: str = ""
+    has_timeline: bool = False
+    has_timing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GpuReport:
+    """One GPU over its span: first GPU_START to last GPU_END."""
+
+    gpu: int
+    workers: tuple[int, ...]
+    shares: Shares
+    gap_count: int
+    gap_mean_ms: float | None
+    nvml_util_pct: float | None = None
+    nvml_power_w: float | None = None
+    nvml_samples: int = 0
+    nvml_source: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RunReport:
+    """One life of the daemon; its partitions are streamed beside it, not kept in it."""
+
+    run: int
+    started: str | None
+    dialect: str | None
+    span_ms: float | None
+    proofs: Proofs
+    gpus: tuple[GpuReport, ...]
+    stages: Mapping[str, StageStats]
+    verdict: Verdict
+    alerts: tuple[Alert, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)

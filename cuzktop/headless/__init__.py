@@ -1,0 +1,1 @@
+"""Text and JSON for pipes, scripts and tickets; never imports Textual."""

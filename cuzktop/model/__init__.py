@@ -1,0 +1,1 @@
+"""What the events add up to: one owner's mutable, bounded state."""

@@ -1,0 +1,1 @@
+"""Lines of the daemon's log become events; pure."""

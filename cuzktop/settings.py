@@ -1,0 +1,38 @@
+"""What the user asked for, and how much is kept. Frozen: made once by `cli`, then read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT_INTERVAL_S = 1.0
+DEFAULT_WINDOW_S = 60.0
+
+READ_BLOCK_BYTES = 64 * 1024  # fits the L2 cache; larger blocks are mapped and unmapped each time
+MAX_LINE_BYTES = 64 * 1024  # the longest known line is 550 bytes; beyond this it isn't a log line
+START_BACK_MS = 10 * 60 * 1000  # a snapshot reads at least this much
+START_BACK_BYTES = 64 * 1024 * 1024  # and at most this much
+LOG_POLL_S = 0.25  # 4 Hz, whatever the screen's rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One invocation's choices.
+
+    `interval_s` is the screen's, `window_s` the length of every "last N seconds" share; `width` is
+    in columns, None for the terminal's.
+    """
+
+    log: Path | None = None
+    interval_s: float = DEFAULT_INTERVAL_S
+    window_s: float = DEFAULT_WINDOW_S
+    repeat: int | None = None
+    width: int | None = None
+    colour: bool = True
+    ascii_only: bool = False
+    mouse: bool = True
+    demo: str | None = None
+    speed: float = 1.0
+    samples: Path | None = None
+    samples_utc: bool = False
+    fast: bool = False

@@ -1,0 +1,1 @@
+"""Where bytes and readings come from; each may fail without stopping the rest."""

@@ -1,0 +1,1 @@
+"""The screen; alone imports Textual."""

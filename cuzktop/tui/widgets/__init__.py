@@ -1,0 +1,1 @@
+"""One panel a file; each draws its own lines."""
