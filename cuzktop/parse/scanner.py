@@ -1,0 +1,351 @@
+"""Bytes → events: framing, torn lines, and the clocks that bound lines without one.
+
+Two streams end in one file. Tracing and CUZK lines are written whole; a TIMELINE line is written in
+nine pieces, and any of the others can land between them. So a TIMELINE line may be cut at a piece's
+end by a complete line, and its rest comes later at the start of a line of its own. The repair holds
+the head back until that rest comes (at most `MAX_INTRUDERS` lines).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass
+
+from cuzktop.events import (
+    BarrierWaited,
+    DaemonStarted,
+    DialectSeen,
+    Epilogue,
+    GpuQueued,
+    LineUnparsed,
+    LockAcquired,
+    LogEvent,
+    Noticed,
+    PrestageSeen,
+    SynthStarted,
+    Tick,
+)
+from cuzktop.parse import timing
+from cuzktop.parse.text import ANSI, wall_us
+from cuzktop.parse.timeline import parse_timeline
+from cuzktop.parse.tracing import ESC, LAST_STEP, TracingReader
+from cuzktop.settings import MAX_LINE_BYTES
+
+MAX_INTRUDERS = 64  # lines between a torn line's head and its rest; more means the rest is lost
+
+_INTRUDER = re.compile(
+    rb"CUZK_TIMING: |CUZK_NTT_H: |(?:\x1b\[2m)?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z|TIMELINE,\d"
+)
+"""The beginning of a line that was written whole, in the middle of another."""
+
+_PREFIX = re.compile(
+    rb"(?:\w{3} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?"
+    rb"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d))"
+    rb" (?:\S+ [\w.@-]+\[(?P<pid>\d+)\]: |(?=TIMELINE,|CUZK_|\x1b\[2m\d|\d{4}-))"
+)
+"""What journalctl and `docker logs -t` put before each line."""
+
+_CRASHES = (
+    b"thread '",
+    b"terminate called",
+    b"fatal runtime error",
+    b"Error: ",
+)
+
+
+@dataclass(slots=True)
+class Counts:
+    """What was read; json-contract's `source`."""
+
+    bytes: int = 0
+    lines: int = 0
+    events: int = 0
+    torn: int = 0
+    unparsed: int = 0
+    unknown_timing: int = 0
+    timeline: int = 0
+    timing: int = 0
+    tracing: int = 0
+
+
+class LogScanner:
+    """Makes events of a daemon's log, a block of bytes at a time.
+
+    A line in two blocks is held back until its end comes. Nothing it reads makes it raise.
+    """
+
+    def __init__(self) -> None:
+        """Begin at the start of a line."""
+        self.counts = Counts()
+        self._half = b""
+        self._skipping = False  # inside a line that is too long
+        self._tracing = TracingReader()
+        self._head: bytes | None = None
+        self._head_lines = 0
+        self._unticked: bytes | None = None
+        self._anonymous = False
+        self._dialects: set[str] = set()
+        self._panic = False
+
+    def feed(self, data: bytes) -> list[LogEvent]:
+        """The events of the lines that end in `data`."""
+        counts = self.counts
+        counts.bytes += len(data)
+        if b"\0" in data:
+            data = data.replace(b"\0", b"")
+        end = data.rfind(b"\n")
+        if end < 0:
+            if self._skipping:
+                return []
+            self._half += data
+            if len(self._half) > MAX_LINE_BYTES:
+                self._half, self._skipping = self._half[:MAX_LINE_BYTES], True
+            return []
+        block = data[:end] if self._skipping or not self._half else self._half + data[:end]
+        held_back = self._half
+        self._half = data[end + 1 :]
+        lines = block.split(b"\n")
+        if self._skipping:
+            lines[0] = held_back
+            self._skipping = False
+        if len(self._half) > MAX_LINE_BYTES:
+            self._half, self._skipping = self._half[:MAX_LINE_BYTES], True
+        counts.lines += len(lines)
+        out: list[LogEvent] = []
+        carriage = b"\r" in block
+        for whole in lines:
+            line = whole.rstrip(b"\r") if carriage else whole
+            if line:
+                self._line(line, out)
+            elif self._head is not None:
+                self._close_head(b"", out)
+        counts.events += len(out)
+        return out
+
+    def finish(self) -> list[LogEvent]:
+        """No more bytes will come: the half line is dropped unless it is a record by itself."""
+        out: list[LogEvent] = []
+        half, self._half = self._half, b""
+        if half and not self._skipping:
+            self.counts.lines += 1
+            if half.startswith((b"TIMELINE,", b"CUZK_")):
+                # Its number may be cut short: half a figure is no figure.
+                self._unparsed(half, "the log ends in the middle of this line", out)
+        if self._head is not None:
+            self._give_up_head(out)
+        return out
+
+    def cut(self) -> list[LogEvent]:
+        """Continuity is lost (the file was truncated or replaced): forget what was begun."""
+        out: list[LogEvent] = []
+        self._half, self._skipping = b"", False
+        if self._head is not None:
+            self._give_up_head(out)
+        self._unticked = None
+        self._anonymous = False
+        self._dialects.clear()
+        self._tracing.forget()
+        return out
+
+    # ------------------------------------------------------------ one line
+
+    def _line(self, line: bytes, out: list[LogEvent]) -> None:
+        first = line[0]
+        if first == 67 and line.startswith(b"CUZK_"):  # C
+            self._timing(line, out)
+        elif first == 84 and line.startswith(b"TIMELINE,"):  # T
+            self._timeline(line, out)
+        elif (first == ESC and line.startswith(b"\x1b[2m2")) or (
+            first == 50 and line[10:11] == b"T" and line[26:27] == b"Z" and line[27:28] == b" "
+        ):
+            self._tracing_line(line, out)
+        else:
+            self._other(line, out)
+        if self._head is not None:
+            self._head_lines += 1
+            if self._head_lines > MAX_INTRUDERS:
+                self._give_up_head(out)
+
+    def _tracing_line(self, line: bytes, out: list[LogEvent]) -> None:
+        self._panic = False
+        try:
+            found = self._tracing.read(line)
+            if found is None:
+                if self._anonymous:
+                    start = 4 if line[0] == ESC else 0
+                    out.append(Tick(wall_us(line[start : start + 27])))
+                    self._anonymous = False
+                    self._unticked = None
+                else:
+                    self._unticked = line
+                return
+        except ValueError:
+            self._other(line, out)
+            return
+        self.counts.tracing += 1
+        self._anonymous = False
+        self._unticked = None
+        if found and type(found[0]) is DaemonStarted:
+            self._new_run(out)
+        out.extend(found)
+
+    def _new_run(self, out: list[LogEvent]) -> None:
+        if self._head is not None:
+            self._give_up_head(out)
+        self._dialects.clear()
+        self._tracing.forget()
+
+    def _timing(self, line: bytes, out: list[LogEvent]) -> None:
+        if line.startswith(b"CUZK_NTT_H: "):
+            self._seen("ntt", 28, LAST_STEP, out)
+            return
+        if not line.startswith(b"CUZK_TIMING: "):
+            return
+        try:
+            event = timing.parse_timing(line)
+        except ValueError:
+            key = line[13:20]
+            if key in timing.RULES:
+                self._unparsed(line, "a CUZK_TIMING line with values that can't be read", out)
+            else:
+                self.counts.unknown_timing += 1
+            return
+        if event is None:
+            return
+        self.counts.timing += 1
+        if self._unticked is not None:
+            start = 4 if self._unticked[0] == ESC else 0
+            with contextlib.suppress(ValueError):
+                out.append(Tick(wall_us(self._unticked[start : start + 27])))
+            self._unticked = None
+        kind = type(event)
+        if kind is LockAcquired or kind is BarrierWaited:
+            self._seen("lock", 41, LAST_STEP, out)
+        elif kind is Epilogue:
+            self._seen("epilogue", 10, 23, out)
+        elif kind is PrestageSeen and "prestage" not in self._dialects:
+            long_form = b" total_ps_ms=" in line
+            if long_form:
+                self._seen("prestage", 21, 21, out)
+            else:
+                self._seen("prestage", 20, 27, out)
+        out.append(event)
+        self._anonymous = True
+
+    def _timeline(self, line: bytes, out: list[LogEvent]) -> None:
+        event = parse_timeline(line)
+        if event is None:
+            self._torn(line, out)
+            return
+        self._clocked(event, line, out)
+
+    def _clocked(self, event: LogEvent, line: bytes, out: list[LogEvent]) -> None:
+        """Emit a TIMELINE event, with the fingerprint that its form is."""
+        self.counts.timeline += 1
+        self._anonymous = False
+        kind = type(event)
+        if kind is GpuQueued:
+            if b",GPU_QUEUE," in line:
+                self._seen("queue", 38, LAST_STEP, out)
+            else:
+                self._seen("send", 16, 37, out)
+        elif kind is SynthStarted and b",snap_partition=" in line:
+            self._seen("snap", 29, 36, out)
+        out.append(event)
+
+    def _seen(self, mark: str, first: int, last: int, out: list[LogEvent]) -> None:
+        if mark not in self._dialects:
+            self._dialects.add(mark)
+            out.append(DialectSeen(first, last))
+
+    # ------------------------------------------------------------ torn lines
+
+    def _torn(self, line: bytes, out: list[LogEvent]) -> None:
+        """A TIMELINE line that can't be read as it is: cut where another line begins."""
+        intruder = _INTRUDER.search(line, 9)
+        if intruder is None:
+            # Its end may be in a later line, if the line break that ended it is another's.
+            self._open_head(line, out)
+            return
+        at = intruder.start()
+        head = line[:at]
+        event = parse_timeline(head)
+        if event is not None and not head.endswith(b","):
+            self.counts.torn += 1
+            self._clocked(event, head, out)
+        else:
+            self._open_head(head, out)
+        self._line(line[at:], out)
+
+    def _open_head(self, head: bytes, out: list[LogEvent]) -> None:
+        if self._head is not None:
+            self._give_up_head(out)
+        self._head = head
+        self._head_lines = 0
+
+    def _close_head(self, rest: bytes, out: list[LogEvent]) -> None:
+        """The rest of a torn line has come."""
+        head, self._head = self._head, None
+        if head is None:
+            return
+        line = head + rest
+        event = parse_timeline(line)
+        if event is None:
+            self._unparsed(line, "a torn TIMELINE line whose pieces don't fit", out)
+            return
+        self.counts.torn += 1
+        self._clocked(event, line, out)
+
+    def _give_up_head(self, out: list[LogEvent]) -> None:
+        head, self._head = self._head, None
+        if head is None:
+            return
+        event = parse_timeline(head)
+        if event is not None:
+            self.counts.torn += 1
+            self._clocked(event, head, out)
+        else:
+            self._unparsed(head, "a torn TIMELINE line whose rest never came", out)
+
+    def _unparsed(self, line: bytes, reason: str, out: list[LogEvent]) -> None:
+        self.counts.unparsed += 1
+        out.append(LineUnparsed(line[:200].decode("utf-8", "replace"), reason))
+
+    # ------------------------------------------------------------ everything else
+
+    def _other(self, line: bytes, out: list[LogEvent]) -> None:
+        """A line that begins like none of ours: the rest of a torn one, a prefix, or noise."""
+        intruder = _INTRUDER.search(line)
+        if intruder is None:
+            if self._head is not None:
+                self._close_head(line, out)
+            elif self._panic:
+                self._panic = False
+                out.append(Noticed(None, "error", _printable(line)))
+            elif line.startswith(_CRASHES):
+                self._panic = line.startswith(b"thread '")
+                if not self._panic:
+                    out.append(Noticed(None, "error", _printable(line)))
+            return
+        prefix = _PREFIX.match(line)
+        if prefix is not None and prefix.end() < len(line):
+            self._line(line[prefix.end() :], out)
+            return
+        if intruder.start() == 0:  # a bare time stamp without a tracing line's shape
+            return
+        before = line[: intruder.start()]
+        if self._head is not None and not line[intruder.start() :].startswith(b"TIMELINE,"):
+            self._head += before
+            event = parse_timeline(self._head)
+            if event is not None and not self._head.endswith(b","):
+                self.counts.torn += 1
+                head, self._head = self._head, None
+                self._clocked(event, head, out)
+        elif self._head is not None:
+            self._close_head(before, out)
+        self._line(line[intruder.start() :], out)
+
+
+def _printable(line: bytes) -> str:
+    return ANSI.sub(b"", line)[:400].decode("utf-8", "replace")

@@ -1,0 +1,53 @@
+"""Bytes of the log as the values that events carry."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
+"""A control sequence; the daemon's logger colours by default, also into files."""
+
+_KEEP_NAMES = 4096  # far more than the jobs that are ever in flight; bounds the two caches
+
+_names: dict[bytes, str] = {}
+_minutes: dict[bytes, int] = {}
+
+KINDS = {
+    b"porep-c2": "porep",
+    b"snap-update": "snap",
+    b"window-post": "window-post",
+    b"winning-post": "winning-post",
+}
+"""The daemon's `proof_kind` → the contract's `kind`."""
+
+
+def name(raw: bytes) -> str:
+    """A job id as text; bytes that aren't UTF-8 become replacement characters."""
+    text = _names.get(raw)
+    if text is None:
+        if len(_names) >= _KEEP_NAMES:
+            _names.clear()
+        text = _names[raw] = raw.decode("utf-8", "replace")
+    return text
+
+
+def wall_us(stamp: bytes) -> int:
+    """Microseconds since 1970 of `YYYY-MM-DDTHH:MM:SS.ffffffZ`.
+
+    Raises:
+        ValueError: it is not such a stamp.
+    """
+    minute_us = _minutes.get(stamp[:16])
+    if minute_us is None:
+        if len(_minutes) >= _KEEP_NAMES:
+            _minutes.clear()
+        minute = datetime.strptime(stamp[:16].decode("ascii"), "%Y-%m-%dT%H:%M").replace(tzinfo=UTC)
+        minute_us = _minutes[stamp[:16]] = int(minute.timestamp()) * 1_000_000
+    return minute_us + int(stamp[17:19]) * 1_000_000 + int(stamp[20:26])
+
+
+def iso_utc(at_us: int) -> str:
+    """The inverse of `wall_us`, as the contract prints times."""
+    whole, micros = divmod(at_us, 1_000_000)
+    return f"{datetime.fromtimestamp(whole, UTC):%Y-%m-%dT%H:%M:%S}.{micros:06d}Z"

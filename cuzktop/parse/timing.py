@@ -1,0 +1,137 @@
+"""`CUZK_TIMING: name=value …`: what the prove calls measured, without saying whose it is.
+
+Templates C1–C20 of the daemon's C++ side. A line with a known beginning and values that don't fit
+is an error of its own (`ValueError`); an unknown one is counted by the caller.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from cuzktop.events import (
+    BarrierWaited,
+    BatchAdded,
+    BG2Msm,
+    Deallocated,
+    Epilogue,
+    LockAcquired,
+    LockReleased,
+    LogEvent,
+    NttMsmH,
+    PrepMsm,
+    PrestageSeen,
+    SplitVectors,
+    TailMsm,
+)
+
+HEAD = b"CUZK_TIMING: "
+NTT_HEAD = b"CUZK_NTT_H: "
+
+Words = list[bytes]
+
+
+def _value(word: bytes, key: bytes) -> int:
+    """The integer of `key=<int>`; ValueError if the word is another."""
+    if not word.startswith(key):
+        raise ValueError(word)
+    return int(word[len(key) :])
+
+
+def _split_vectors(words: Words) -> LogEvent:
+    _, split, setup = words
+    return SplitVectors(_value(split, b"split_vectors_ms="), _value(setup, b"setup_to_split_ms="))
+
+
+def _prep_msm(words: Words) -> LogEvent:
+    _, prep = words
+    return PrepMsm(_value(prep, b"prep_msm_ms="))
+
+
+def _b_g2(words: Words) -> LogEvent:
+    _, b_g2, circuits = words
+    return BG2Msm(_value(b_g2, b"b_g2_msm_ms="), _value(circuits, b"num_circuits="))
+
+
+def _acquired(words: Words) -> LogEvent:
+    _, pre_lock, wait = words
+    return LockAcquired(_value(pre_lock, b"pre_lock_cpu_ms="), _value(wait, b"mutex_wait_ms="))
+
+
+def _gpu_thread(words: Words) -> LogEvent:
+    tid = _value(words[1], b"gpu_tid=")
+    what = words[2]
+    if len(words) == 3:
+        if what.startswith(b"ntt_msm_h_ms="):
+            return NttMsmH(tid, int(what[13:]))
+        if what.startswith(b"barrier_wait_ms="):
+            return BarrierWaited(tid, int(what[16:]))
+        return BatchAdded(tid, _value(what, b"batch_add_ms="))
+    _, _, tail, total = words
+    return TailMsm(tid, _value(tail, b"tail_msm_ms="), _value(total, b"gpu_total_ms="))
+
+
+def _released(words: Words) -> LogEvent:
+    _, held, total = words
+    return LockReleased(_value(held, b"mutex_held_ms="), _value(total, b"total_start_fn_ms="))
+
+
+def _epilogue(words: Words) -> LogEvent:
+    _, epilogue, entry = words
+    return Epilogue(_value(epilogue, b"epilogue_ms="), _value(entry, b"pre_destructor_ms="))
+
+
+def _dealloc(words: Words) -> LogEvent:
+    _, freed = words
+    return Deallocated(_value(freed, b"async_dealloc_ms="))
+
+
+_PRESTAGE = re.compile(
+    rb"(?:prestage_setup=(?P<outcome>ok|skip_vram|fallback)|(?P<vram>prestage_vram) free_mib=-?\d+"
+    rb"|(?P<host>host_register)=fallback)"
+    rb"(?:.*? err=(?P<err>-?\d+))?(?:.*? total_ps_ms=(?P<total>-?\d+))?"
+)
+
+
+def _prestage(words: Words) -> LogEvent:
+    match = _PRESTAGE.match(b" ".join(words[1:]))
+    if match is None:
+        raise ValueError(words)
+    outcome = match["outcome"] or (b"vram" if match["vram"] else b"host_register_fallback")
+    return PrestageSeen(
+        outcome.decode("ascii"),
+        None if match["err"] is None else int(match["err"]),
+        None if match["total"] is None else int(match["total"]),
+    )
+
+
+RULES: dict[bytes, Callable[[Words], LogEvent]] = {
+    b"split_v": _split_vectors,
+    b"prep_ms": _prep_msm,
+    b"b_g2_ms": _b_g2,
+    b"pre_loc": _acquired,
+    b"gpu_tid": _gpu_thread,
+    b"mutex_h": _released,
+    b"epilogu": _epilogue,
+    b"async_d": _dealloc,
+    b"prestag": _prestage,
+    b"host_re": _prestage,
+}
+
+UNUSED = frozenset({b"set poo", b"d_a_cac"})
+"""C19 and C20: known, and of no use to the model."""
+
+
+def parse_timing(line: bytes) -> LogEvent | None:
+    """The event of one CUZK_TIMING line without its line end; None for a known one without use.
+
+    Raises:
+        ValueError: the line begins like ours and can't be used.
+    """
+    key = line[13:20]
+    rule = RULES.get(key)
+    if rule is None:
+        if key in UNUSED:
+            return None
+        raise ValueError(line)
+    return rule(line.split(b" "))
