@@ -1,0 +1,311 @@
+"""Calls that aren't settled yet, as well as the lines read so far tell: the lock's state now.
+
+Every call whose lines are not final gets the likeliest ones, so that the screen can show its
+figures at once; the final attribution replaces them when its rivals have ended too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from cuzktop.frame import Holding, Lock
+from cuzktop.model.attribution import (
+    C1,
+    C4,
+    C6,
+    C7,
+    C8,
+    C9,
+    C10,
+    KINDS,
+    SURE,
+    Attributor,
+    bound_entry,
+    misfit,
+)
+from cuzktop.model.state import Call, Line
+
+STAGES = ("ntt_msm_h", "barrier", "batch_add", "tail_msm", "releasing")
+FIT = 5.0  # a line that costs more than this is not taken for an open call's
+PREPARING_MS = 40.0  # a call takes the free lock this soon after its entry, before S41
+
+
+@dataclass(slots=True)
+class LiveCall:
+    """An open or unsettled call and what is known of it now.
+
+    `state`: waiting (no lock yet, or preparing), holding, finishing (lock given back), ended.
+    """
+
+    call: Call
+    state: str
+    lines: dict[int, Line] = field(default_factory=dict)
+    lock_at: float | None = None
+    release_at: float | None = None
+    stage: str | None = None
+    sure: bool = True
+    rivals: tuple[Call, ...] = ()  # who else could hold the lock
+
+
+def live_calls(attributor: Attributor) -> list[LiveCall]:
+    """Every call that is open or not settled, with its likeliest lines."""
+    used: set[Line] = set()
+    found: list[LiveCall] = []
+    open_calls: list[Call] = []
+    for call in attributor.waiting:
+        if call.end is None:
+            open_calls.append(call)
+            continue
+        live = LiveCall(call, "ended")
+        for _, lines in call.options or ():
+            if not any(line in used for line in lines if line is not None):
+                for kind, line in zip((C4, C6, C7, C8, C9, C10), lines, strict=True):
+                    if line is not None:
+                        used.add(line)
+                        live.lines[kind] = line
+                break
+        found.append(live)
+    pools = {
+        kind: [line for line in attributor.pools[kind] if line.owner is None and line not in used]
+        for kind in KINDS
+    }
+    for call in open_calls:
+        bound_entry(call)
+    if attributor.lock_lines:
+        found.extend(_printed(open_calls, pools))
+    else:
+        found.extend(_derived(open_calls, pools))
+    found.sort(key=lambda live: live.call.start)
+    return found
+
+
+# ---------------------------------------------------------------- S41 and newer
+
+
+def _printed(calls: list[Call], pools: dict[int, list[Line]]) -> list[LiveCall]:
+    """The lock's acquisition is printed: whose is each, and has it been given back?"""
+    releases = {take: _release_of(take, pools[C10]) for take in pools[C4]}
+    choices: list[list[tuple[float, Call]]] = []
+    takes = pools[C4]
+    for take in takes:
+        before = take.a + take.b
+        fits = []
+        release = releases[take]
+        for call in calls:
+            if call.start_seq > take.seq:
+                continue
+            if call.returned is not None and (release is None or call.returned_seq <= release.seq):
+                continue
+            cost = misfit(call.entry_lo + before, call.entry_hi + before + 2, take)
+            if release is not None and call.prove_start is not None:
+                gap = call.prove_start - release.b
+                if gap < -1:
+                    continue
+                cost += 0.0 if gap <= 3 else 0.5 * math.log(gap / 3)
+            if cost < math.inf:
+                fits.append((cost, call))
+        fits.sort(key=lambda fit: fit[0])
+        choices.append(fits[:6])
+    owners, margin = _assign(takes, choices, releases)
+    result: list[LiveCall] = []
+    for call in calls:
+        owned = owners.get(id(call))
+        if owned is None:
+            state = "finishing" if call.returned is not None else "waiting"
+            result.append(LiveCall(call, state, release_at=call.returned))
+            continue
+        release = releases[owned]
+        lock_at = call.entry_lo + owned.a + owned.b + 1.0
+        live = LiveCall(call, "holding", {C4: owned}, lock_at=lock_at, sure=margin >= SURE)
+        _kernels_so_far(live, owned, release, pools)
+        if release is not None or call.returned is not None:
+            live.state, live.stage = "finishing", None
+            if release is not None:
+                live.lines[C10] = release
+                live.release_at = lock_at + release.a + 0.5
+            else:
+                live.release_at = call.returned
+        elif not live.sure:
+            live.rivals = tuple(
+                other
+                for other in calls
+                if other is not call
+                and other.gpu == call.gpu
+                and other.returned is None
+                and id(other) not in owners
+            )
+        result.append(live)
+    return result
+
+
+def _release_of(take: Line, releases: list[Line]) -> Line | None:
+    """The release that fits an acquisition: total = before + held, and as much later."""
+    best, best_cost = None, FIT
+    for line in releases:
+        rest = line.b - take.a - take.b - line.a
+        if line.seq > take.seq and 0 <= rest <= 3:
+            cost = misfit(take.lo + line.a - 1, take.hi + line.a + 3, line)
+            if cost < best_cost:
+                best, best_cost = line, cost
+    return best
+
+
+def _assign(
+    takes: list[Line], choices: list[list[tuple[float, Call]]], releases: dict[Line, Line | None]
+) -> tuple[dict[int, Line], float]:
+    """The cheapest owners of the acquisitions, a call each; and how much the next best costs."""
+    best: list[tuple[float, dict[int, Line]]] = []
+
+    def go(index: int, cost: float, owners: dict[int, Line], held: frozenset[int]) -> None:
+        if len(best) >= 2 and cost >= best[1][0]:
+            return
+        if index == len(takes):
+            best.append((cost, dict(owners)))
+            best.sort(key=lambda one: one[0])
+            del best[2:]
+            return
+        take = takes[index]
+        for fit, call in choices[index]:
+            if id(call) in owners:
+                continue
+            gpu = -1 if call.gpu is None else call.gpu
+            holds = releases[take] is None and call.returned is None
+            if holds and gpu in held:
+                continue
+            owners[id(call)] = take
+            go(index + 1, cost + fit, owners, held | {gpu} if holds else held)
+            del owners[id(call)]
+        go(index + 1, cost + 12.0, owners, held)
+
+    if len(takes) > 24:
+        return {}, 0.0
+    go(0, 0.0, {}, frozenset())
+    if not best:
+        return {}, 0.0
+    margin = best[1][0] - best[0][0] if len(best) > 1 else 4 * SURE
+    return best[0][1], margin
+
+
+def _kernels_so_far(
+    live: LiveCall, take: Line, release: Line | None, pools: dict[int, list[Line]]
+) -> None:
+    """The stage that the holder is in: the kernels' lines that fit it, in their order."""
+    if live.lock_at is None:
+        return
+    lo, hi = live.lock_at - 1.0, live.lock_at + 3.0
+    last = math.inf if release is None else release.seq
+    live.stage = STAGES[0]
+    after = take.seq
+    for step, kind in enumerate((C6, C7, C8, C9), 1):
+        best, best_cost = None, FIT
+        for line in pools[kind]:
+            if not after < line.seq < last:
+                continue
+            cost = misfit(lo + line.a, hi + line.a + 1, line)
+            if cost < best_cost:
+                best, best_cost = line, cost
+        if best is None:
+            return
+        live.lines[kind] = best
+        pools[kind].remove(best)
+        after = best.seq
+        lo, hi = lo + best.a, hi + best.a + 1
+        live.stage = STAGES[step]
+
+
+# ---------------------------------------------------------------- before S41
+
+
+def _derived(calls: list[Call], pools: dict[int, list[Line]]) -> list[LiveCall]:
+    """The lock leaves no lines: a finished block means that its call gave it back.
+
+    The calls of a GPU take the lock in the order of their entry: two can't overtake each other,
+    and among more the longest waiter is the likeliest.
+    """
+    by_gpu: dict[int | None, list[Call]] = {}
+    for call in sorted(calls, key=lambda call: call.entry_lo):
+        by_gpu.setdefault(call.gpu, []).append(call)
+    result: list[LiveCall] = []
+    single = len(by_gpu) <= 1
+    for mine in by_gpu.values():
+        ends = [line for line in pools[C9] if line.seq >= mine[0].start_seq]
+        # A worker that has moved on gave up the lock of its call before.
+        released = [call for call in mine if call.next_pickup is not None]
+        rest = [call for call in mine if call.next_pickup is None]
+        blocks = max(0, len(ends) - len(released)) if single else 0
+        while blocks and rest:
+            first = next((call for call in rest if call.start_seq < ends[-blocks].seq), None)
+            if first is None:
+                break
+            released.append(first)
+            rest.remove(first)
+            blocks -= 1
+        result.extend(LiveCall(call, "finishing", release_at=call.next_pickup) for call in released)
+        last_end = ends[-1].seq if ends else -1
+        running = [
+            line
+            for kind in (C6, C8)
+            for line in pools[kind]
+            if line.seq > last_end and rest and line.seq >= rest[0].start_seq
+        ]
+        entered = [call for call in rest if any(line.seq >= call.start_seq for line in pools[C1])]
+        for index, call in enumerate(rest):
+            holds = index == 0 and bool(running or entered)
+            live = LiveCall(call, "holding" if holds else "waiting")
+            if holds:
+                begun = max(call.entry_lo, ends[-1].lo if ends else call.entry_lo)
+                live.lock_at = begun
+                kinds = {line.kind for line in running}
+                live.stage = "tail_msm" if C8 in kinds else "barrier" if C6 in kinds else STAGES[0]
+                for line in running:
+                    live.lines[line.kind] = line
+                if len(rest) > 1:
+                    live.sure = False
+                    live.rivals = tuple(rest[1:])
+            result.append(live)
+    return result
+
+
+# ---------------------------------------------------------------- the lock, for a view
+
+
+def lock_of(gpu: int, calls: list[LiveCall], now: float) -> Lock:
+    """One GPU's lock at `now`: holder, waiters, and who is finishing."""
+    mine = [live for live in calls if live.call.gpu == gpu and live.state != "ended"]
+    holder = None
+    candidates: tuple[Holding, ...] = ()
+    confidence = "exact"
+    waiting: list[Holding] = []
+    finishing: list[Holding] = []
+    for live in mine:
+        if live.state == "holding" and holder is None:
+            since = None if live.lock_at is None else max(0.0, now - live.lock_at)
+            holder = _holding(live.call, since, live.stage)
+            if not live.sure:
+                confidence = "inferred"
+            candidates = tuple(
+                _holding(rival, max(0.0, now - rival.entry_lo)) for rival in live.rivals
+            )
+        elif live.state == "finishing":
+            at = live.release_at
+            finishing.append(_holding(live.call, None if at is None else max(0.0, now - at)))
+        else:
+            waiting.append(_holding(live.call, max(0.0, now - live.call.start)))
+    return Lock(
+        holder=holder,
+        waiting=tuple(waiting),
+        finishing=tuple(finishing),
+        candidates=candidates,
+        confidence=confidence,
+    )
+
+
+def _holding(call: Call, since: float | None, stage: str | None = None) -> Holding:
+    return Holding(
+        worker=call.worker,
+        job=call.partition.job.id,
+        partition=call.partition.index,
+        since_ms=since,
+        stage=stage,
+    )

@@ -1,0 +1,187 @@
+"""Where a GPU's wall time went: the ladder, and the exclusive classes that add up to 100 %.
+
+Brackets contain the lock, the lock contains the kernels and their wait for the CPU. So the classes
+follow from four unions: kernels, barrier, lock, brackets; what no bracket covers is starved while
+some partition is on its way to the GPU, and without work otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from cuzktop.analysis.intervals import Span, clipped, gaps, length, shared, united
+from cuzktop.frame import Shares
+from cuzktop.model.state import History
+
+KNOWN_SHARE = 0.97  # of the calls must have lock and kernel times, or the shares aren't given
+
+
+class Phases:
+    """One GPU's calls over [start, end], as spans: what `shares` is made of."""
+
+    __slots__ = (
+        "barrier_ms",
+        "bracket_sum_ms",
+        "brackets",
+        "end",
+        "kernel_ms",
+        "known",
+        "locks",
+        "section_ms",
+        "start",
+        "total",
+        "unlocked",
+    )
+
+    def __init__(self, start: float, end: float) -> None:
+        """Nothing has happened in [start, end]."""
+        self.start = start
+        self.end = end
+        self.brackets: list[Span] = []
+        self.locks: list[Span] = []
+        self.kernel_ms = 0.0
+        self.barrier_ms = 0.0
+        self.section_ms = 0.0
+        self.bracket_sum_ms = 0.0
+        self.total = 0  # finished calls in the span
+        self.known = 0  # of them with kernel times
+        self.unlocked = 0  # of them without lock times
+
+    def add_history(self, history: History) -> None:
+        """Count the ended calls that touch the span."""
+        start, end = self.start, self.end
+        columns = zip(
+            history.start,
+            history.end,
+            history.acquired,
+            history.ntt,
+            history.barrier,
+            history.batch,
+            history.tail,
+            history.released,
+            history.total,
+            history.finished,
+            strict=True,
+        )
+        for begun, ended, taken, ntt, barrier, batch, tail, released, total, finished in columns:
+            if ended < start or begun > end:
+                continue
+            self.brackets.append((begun, ended))
+            if finished:
+                self.bracket_sum_ms += clipped(begun, ended, start, end)
+                self.total += 1
+                if tail == tail and batch == batch:  # noqa: PLR0124 (NaN is unknown)
+                    self.known += 1
+                if not (taken == taken and released == released):  # noqa: PLR0124
+                    self.unlocked += 1
+            if taken == taken and released == released:  # noqa: PLR0124
+                self.locks.append((taken, released))
+            if taken != taken:  # noqa: PLR0124
+                continue
+            if start <= taken and (released <= end):
+                if total == total:  # noqa: PLR0124
+                    self.section_ms += total
+                if ntt == ntt:  # noqa: PLR0124
+                    self.kernel_ms += ntt - taken
+                    if barrier == barrier:  # noqa: PLR0124
+                        self.barrier_ms += barrier - ntt
+                        if batch == batch:  # noqa: PLR0124
+                            self.kernel_ms += batch - barrier
+                            if tail == tail:  # noqa: PLR0124
+                                self.kernel_ms += tail - batch
+                continue
+            self.add_phases(taken, ntt, barrier, batch, tail)
+            if total == total:  # noqa: PLR0124
+                self.section_ms += clipped(taken, taken + total, start, end)
+
+    def add_phases(
+        self, taken: float, ntt: float, barrier: float, batch: float, tail: float
+    ) -> None:
+        """Count a call's kernels and barrier as far as they lie in the span; NaN is unknown."""
+        start, end = self.start, self.end
+        if not math.isnan(ntt):
+            self.kernel_ms += clipped(taken, ntt, start, end)
+            if not math.isnan(barrier):
+                self.barrier_ms += clipped(ntt, barrier, start, end)
+                if not math.isnan(batch):
+                    self.kernel_ms += clipped(barrier, batch, start, end)
+                    if not math.isnan(tail):
+                        self.kernel_ms += clipped(batch, tail, start, end)
+
+    def shares(self, waiting: Iterable[Span], *, derived: bool) -> tuple[Shares, list[Span]]:
+        """The shares of the span, and the spans in which the GPU starved.
+
+        `waiting` are spans in which some partition was on its way to the GPU. The lock's and the
+        kernels' shares are None when too few calls have them.
+        """
+        span_ms = self.end - self.start
+        if span_ms <= 0:
+            return Shares(span_ms=0.0), []
+        covered = united(self.brackets, self.start, self.end)
+        free = gaps(covered, self.start, self.end)
+        starved = shared(free, united(waiting, self.start, self.end))
+        bracket_ms = length(covered)
+        starved_ms = length(starved)
+        percent = 100.0 / span_ms
+        enough = self.total == 0 or self.known >= KNOWN_SHARE * self.total
+        locked = self.total == 0 or self.unlocked <= (1 - KNOWN_SHARE) * self.total
+        lock_pct = kernel_pct = section_pct = None
+        time_pct = None
+        if enough:
+            kernel_pct = min(100.0, self.kernel_ms * percent)
+            section_pct = min(100.0, self.section_ms * percent)
+        if locked:
+            lock_ms = length(united(self.locks, self.start, self.end))
+            lock_pct = lock_ms * percent
+            if enough:
+                bracket_ms = max(bracket_ms, lock_ms)
+                kernel_ms = min(self.kernel_ms, lock_ms)
+                barrier_ms = min(self.barrier_ms, lock_ms - kernel_ms)
+                spent = {
+                    "kernel": kernel_ms,
+                    "barrier": barrier_ms,
+                    "lock_overhead": lock_ms - kernel_ms - barrier_ms,
+                    "handoff": bracket_ms - lock_ms,
+                    "starved": min(starved_ms, span_ms - bracket_ms),
+                }
+                spent["no_work"] = max(0.0, span_ms - sum(spent.values()))
+                time_pct = {name: part * percent for name, part in spent.items()}
+        figures = Shares(
+            span_ms=span_ms,
+            bracket_union_pct=length(covered) * percent,
+            bracket_sum_pct=self.bracket_sum_ms * percent,
+            lock_held_pct=lock_pct,
+            gpu_section_pct=section_pct,
+            kernel_pct=kernel_pct,
+            time_pct=time_pct,
+            lock_derived=derived,
+        )
+        return figures, starved
+
+    def bracket_gaps(self) -> tuple[int, float | None]:
+        """Number and mean length of the times with no bracket open between two brackets."""
+        free = gaps(united(self.brackets, self.start, self.end), self.start, self.end)
+        inner = [hi - lo for lo, hi in free if lo > self.start and hi < self.end]
+        return len(inner), sum(inner) / len(inner) if inner else None
+
+
+def pairs(flat: Sequence[float]) -> list[Span]:
+    """`from, to, from, to, …` as spans."""
+    values = iter(flat)
+    return list(zip(values, values, strict=False))
+
+
+def weighted(shares: Iterable[Shares]) -> dict[str, float] | None:
+    """The classes of several GPUs, weighted by span; None when one of them has none."""
+    total: dict[str, float] = {}
+    span = 0.0
+    for one in shares:
+        if one.span_ms <= 0:
+            continue
+        if one.time_pct is None:
+            return None
+        for name, part in one.time_pct.items():
+            total[name] = total.get(name, 0.0) + part * one.span_ms
+        span += one.span_ms
+    return {name: part / span for name, part in total.items()} if span else None

@@ -1,0 +1,81 @@
+"""A partition of the model as the row that every view shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cuzktop.frame import PartitionRow
+from cuzktop.model.attribution import C2, C3, C4, C6, C7, C8, C9, C10
+from cuzktop.model.state import Line, Partition
+
+_ORDER = {"none": 0, "inferred": 1, "exact": 2}
+_ROUNDING_MS = 1  # gpu_total exceeds the sum of its truncated parts by 1 or 2 ms
+
+
+def partition_row(
+    partition: Partition, *, lock_lines: bool, likely: Mapping[int, Line] | None = None
+) -> PartitionRow:
+    """All that the log says about a partition, and how sure it is whose lines these are.
+
+    `likely` are the lines of a call that isn't settled yet.
+
+    `lock_lines` says whether this generation prints the lock's times (S41 and newer); before it
+    the barrier and the lock's times are derived from the kernels' lines.
+    """
+    call = partition.call
+    lines: Mapping[int, Line] = {} if call is None else call.lines
+    if likely is not None:
+        lines = likely
+    ntt, barrier, batch, end = (lines.get(kind) for kind in (C6, C7, C8, C9))
+    take, release, prep, b_g2 = (lines.get(kind) for kind in (C4, C10, C2, C3))
+    kernel_ms = None
+    if ntt is not None and batch is not None and end is not None:
+        kernel_ms = ntt.a + batch.a + end.a
+    barrier_ms = None if barrier is None else barrier.a
+    held_ms = None if release is None else release.a
+    derived: tuple[str, ...] = ()
+    by = {"lock": "none", "kernel": "none", "cpu": "none"}
+    if call is not None:
+        by = {"lock": call.lock_sure, "kernel": call.kernel_sure, "cpu": call.cpu_sure}
+        if likely is not None:
+            by["lock"] = "none" if take is None and release is None else "inferred"
+            by["kernel"] = "none" if end is None and ntt is None else "inferred"
+        if not lock_lines and end is not None:
+            held_ms = end.b
+            derived = ("lock_held_ms",)
+            if kernel_ms is not None:
+                barrier_ms = max(0, end.b - kernel_ms - _ROUNDING_MS)
+                derived = ("barrier_wait_ms", "lock_held_ms")
+            by["lock"] = by["kernel"]
+    start, finish = partition.bracket_start, partition.bracket_end
+    picked, made = partition.pickup, partition.synth_end
+    return PartitionRow(
+        job=partition.job.id,
+        attempt=partition.attempt,
+        partition=partition.index,
+        kind=partition.kind,
+        state=partition.state,
+        worker=partition.worker,
+        gpu=partition.gpu,
+        attribution=min(by.values(), key=_ORDER.__getitem__),
+        attribution_by=by,
+        derived=derived,
+        synth_start_ms=partition.synth_start,
+        bracket_start_ms=start,
+        bracket_end_ms=finish,
+        synth_ms=partition.synth_ms,
+        queue_ms=None if picked is None or made is None else max(0, picked - made),
+        pre_lock_cpu_ms=None if take is None else take.a,
+        lock_wait_ms=None if take is None else take.b,
+        lock_held_ms=held_ms,
+        ntt_msm_h_ms=None if ntt is None else ntt.a,
+        barrier_wait_ms=barrier_ms,
+        batch_add_ms=None if batch is None else batch.a,
+        tail_msm_ms=None if end is None else end.a,
+        gpu_total_ms=None if end is None else end.b,
+        kernel_ms=kernel_ms,
+        prep_msm_ms=None if prep is None else prep.a,
+        b_g2_msm_ms=None if b_g2 is None else b_g2.a,
+        bracket_ms=None if start is None or finish is None else finish - start,
+        gpu_ms=partition.gpu_ms,
+    )

@@ -1,0 +1,147 @@
+"""One life of the daemon, summed up: what `report` prints of a run beside its partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cuzktop.analysis.diagnosis import Measured, verdict, waves
+from cuzktop.analysis.intervals import Span
+from cuzktop.analysis.occupancy import Phases, pairs, weighted
+from cuzktop.analysis.throughput import StageTable
+from cuzktop.frame import Alert, GpuReport, Proofs, RunReport, Shares
+from cuzktop.model.state import Gpu, Run
+from cuzktop.parse.text import iso_utc
+
+
+def started_us(run: Run) -> int | None:
+    """The run's beginning: its engine's start if known, else its first clocked line."""
+    if run.epoch_known:
+        return run.epoch_us
+    return run.first_wall_us if run.epoch_us is None else run.epoch_us
+
+
+def waiting_spans(run: Run, now: float) -> list[Span]:
+    """When partitions were on their way to the GPU; those still on it until `now`."""
+    spans = pairs(run.waiting_work)
+    for partition in run.in_flight.values():
+        if partition.synth_start is not None and partition.bracket_start is None:
+            spans.append((partition.synth_start, now))
+    return spans
+
+
+def proofs(run: Run) -> Proofs:
+    """Counts of the run's jobs."""
+    seconds = None
+    if run.completed and run.last_completed is not None and run.first_synth is not None:
+        seconds = (run.last_completed - run.first_synth) / 1000.0 / run.completed
+    flying = sum(job.ended is None and not job.failed for job in run.jobs.values()) - run.lost
+    return Proofs(
+        completed=run.completed,
+        failed=run.failed,
+        in_flight=max(0, flying),
+        lost=run.lost,
+        seconds_per_proof=seconds,
+    )
+
+
+def gpu_phases(gpu: Gpu, start: float, end: float) -> Phases:
+    """The GPU's calls over a span; a call still open counts as a bracket until the span's end."""
+    phases = Phases(start, end)
+    phases.add_history(gpu.history)
+    for call in gpu.open_calls.values():
+        phases.brackets.append((call.start, end))
+    return phases
+
+
+def summarize(run: Run, stages: StageTable, measured: Mapping[int, Measured]) -> RunReport:
+    """The run's report. `measured` are NVML's means over each GPU's span, where there are any."""
+    waiting = waiting_spans(run, run.clock)
+    reports: list[GpuReport] = []
+    shares: list[Shares] = []
+    starved: list[Span] = []
+    for number in sorted(run.gpus):
+        gpu = run.gpus[number]
+        if gpu.first_start is None or gpu.last_end is None:
+            continue
+        phases = gpu_phases(gpu, gpu.first_start, gpu.last_end)
+        figures, starved_here = phases.shares(waiting, derived=not run.lock_lines)
+        gap_count, gap_mean_ms = phases.bracket_gaps()
+        nvml = measured.get(number)
+        shares.append(figures)
+        starved.extend(starved_here)
+        reports.append(
+            GpuReport(
+                gpu=number,
+                workers=tuple(sorted(gpu.workers)),
+                shares=figures,
+                gap_count=gap_count,
+                gap_mean_ms=gap_mean_ms,
+                nvml_util_pct=None if nvml is None else nvml.util_pct,
+                nvml_power_w=None if nvml is None else nvml.power_w,
+                nvml_samples=0 if nvml is None else nvml.samples,
+                nvml_source=None if nvml is None else nvml.source,
+            )
+        )
+    counts = proofs(run)
+    wave = waves(starved, run.synth_starts, run.synth_ends, stages.columns["synth_ms"])
+    at_us = started_us(run)
+    return RunReport(
+        run=run.index,
+        started=None if at_us is None else iso_utc(at_us),
+        dialect=run.dialect,
+        span_ms=run.clock if run.timeline_seen or run.epoch_us is not None else None,
+        proofs=counts,
+        gpus=tuple(reports),
+        stages=stages.stats(),
+        verdict=verdict(
+            weighted(shares),
+            proofs=counts.completed or 0,
+            wave=wave,
+            measured=_together(shares, reports, measured),
+            why_unknown=why_unknown(run),
+            step=(run.step_lo, run.step_hi),
+        ),
+        alerts=tuple(Alert(level=one.level, at_ms=one.at, text=one.text) for one in run.alerts),
+        settings=dict(run.settings),
+    )
+
+
+def _together(
+    shares: list[Shares], reports: list[GpuReport], measured: Mapping[int, Measured]
+) -> Measured | None:
+    """The measurements of all GPUs as one, weighted by span; None if one of them has none."""
+    span = util = power = 0.0
+    known_power = True
+    source = ""
+    for figures, report in zip(shares, reports, strict=True):
+        one = measured.get(report.gpu)
+        if one is None:
+            return None
+        span += figures.span_ms
+        util += one.util_pct * figures.span_ms
+        if one.power_w is None:
+            known_power = False
+        else:
+            power += one.power_w * figures.span_ms
+        source = one.source
+    if span <= 0:
+        return None
+    return Measured(
+        util_pct=util / span, power_w=power / span if known_power else None, source=source
+    )
+
+
+def why_unknown(run: Run) -> str:
+    """Why no shares can be computed, in words for the operator; empty if nothing is known."""
+    if not run.timeline_seen and not run.timing_seen:
+        return (
+            "this log has no TIMELINE and no CUZK_TIMING lines: the daemon's standard error is"
+            " missing; start it with 2>&1"
+        )
+    if not run.timing_seen:
+        return "this log has no CUZK_TIMING lines"
+    if not run.timeline_seen:
+        return "this log has no TIMELINE lines"
+    if not any(gpu.last_end for gpu in run.gpus.values()):
+        return "no partition has finished on a GPU yet"
+    return ""

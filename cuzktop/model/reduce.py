@@ -1,0 +1,859 @@
+"""`apply`: the one place that changes the model.
+
+No clock and no I/O; what makes no sense is counted and shown, never raised. Reading a log in any
+two pieces gives the same model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from cuzktop import events as ev
+from cuzktop.model.attribution import C1, C2, C3, C4, C6, C7, C8, C9, C10, C11, Attributor
+from cuzktop.model.state import (
+    KEEP_ATTEMPTS,
+    KEEP_JOBS,
+    LIVE_CALLS,
+    Alert,
+    Call,
+    Gpu,
+    Job,
+    Partition,
+    Run,
+)
+
+RESTART_MS = 5000  # TIMELINE falls back by less than this when lines are printed out of order
+ONE_GPU_UNTIL = 30  # up to this step partitions ran on GPU 0 whatever the label said
+USUAL_PARTITIONS = {"porep": 10, "snap": 16}
+
+FINAL = frozenset({"done", "failed", "skipped", "lost"})
+
+Finished = Callable[[Run, Partition], None]
+RunEnded = Callable[[Run], None]
+
+
+class Model:
+    """All that is known, from one owner's hand.
+
+    `on_finished` is called once for each partition when nothing more will change about it;
+    `on_run_ended` when the daemon was started anew, and never for the last run. With `keep_all`
+    the times of every call are kept, for shares over the whole run; else the newest `LIVE_CALLS`.
+    """
+
+    def __init__(
+        self,
+        on_finished: Finished | None = None,
+        on_run_ended: RunEnded | None = None,
+        *,
+        keep_all: bool = False,
+    ) -> None:
+        """Begin with a run in which nothing has happened."""
+        self._on_finished = on_finished or (lambda _run, _partition: None)
+        self._on_run_ended = on_run_ended or (lambda _run: None)
+        self._keep_all = keep_all
+        self.run = Run(0)
+        self.orphan_events = 0
+        self._empty = True  # the run has no content: the next start line opens it, not another
+        self._order = 0
+        self.attributor = Attributor(self._settled)
+        self._stragglers: dict[tuple[str, int | None], list[Partition]] = {}
+        self._last_mono: Job | None = None
+        self._undispatched: list[Job] = []
+
+    # ------------------------------------------------------------ entry
+
+    def feed(self, events: Iterable[ev.Event]) -> None:
+        """Fold events in, in the order of the log."""
+        rules = RULES
+        for event in events:
+            rule = rules.get(type(event))
+            if rule is not None:
+                rule(self, event)
+
+    def finish(self) -> None:
+        """The log is at its end and no more will come: settle what has ended."""
+        self.attributor.flush()
+
+    # ------------------------------------------------------------ time
+
+    def _at(self, wall_us: int) -> float | None:
+        """A wall-clock time on the run's clock; None as long as its zero is unknown."""
+        epoch = self.run.epoch_us
+        return None if epoch is None else (wall_us - epoch) / 1000.0
+
+    def _wall(self, wall_us: int) -> float | None:
+        """A tracing line's time: moves the clock, and bounds the lines before it."""
+        run = self.run
+        if run.first_wall_us is None:
+            run.first_wall_us = wall_us
+        at = self._at(wall_us)
+        if at is not None:
+            self._clock(at)
+        return at
+
+    def _clock(self, at: float) -> None:
+        run = self.run
+        self.attributor.clocked(at)
+        if at > run.clock:
+            run.clock = at
+
+    def _offset(self, at_ms: int) -> None:
+        """A TIMELINE line's time; a fall by seconds means that the daemon was started anew."""
+        run = self.run
+        if at_ms < run.clock - RESTART_MS and run.timeline_seen and at_ms < run.clock / 2 + 60_000:
+            self._start_run(None)
+            run = self.run
+        self._empty = False
+        run.timeline_seen = True
+        if run.first_at is None:
+            run.first_at = float(at_ms)
+        self.attributor.clocked(at_ms + 1.0)
+        if at_ms > run.clock:
+            run.clock = float(at_ms)
+
+    def _pair(self, wall_us: int, at_ms: int, *, after: bool) -> None:
+        """Bound TIMELINE's zero by a tracing line just after (or before) an event of its thread."""
+        run = self.run
+        if run.epoch_known:
+            return
+        bound = wall_us - at_ms * 1000
+        if after:
+            run.epoch_hi = min(run.epoch_hi, bound)
+        else:
+            run.epoch_lo = max(run.epoch_lo, bound - 1000)
+        if run.epoch_hi < float("inf"):
+            room = run.epoch_hi - run.epoch_lo
+            run.epoch_us = int(run.epoch_hi - min(500.0, max(0.0, room / 2)))
+        else:
+            run.epoch_us = int(run.epoch_lo)
+
+    # ------------------------------------------------------------ runs
+
+    def _start_run(self, wall_us: int | None) -> None:
+        self._end_run()
+        self.run = Run(self.run.index + 1, first_wall_us=wall_us)
+        self._empty = True
+        self.attributor = Attributor(self._settled)
+        self._stragglers.clear()
+        self._last_mono = None
+        self._undispatched.clear()
+
+    def _end_run(self) -> None:
+        """The daemon went away: what was in flight is lost."""
+        run = self.run
+        for gpu in run.gpus.values():
+            for call in list(gpu.open_calls.values()):
+                self._close(call, run.clock, failed=True)
+        self.attributor.flush()
+        everything = list(run.in_flight.values())
+        for older in self._stragglers.values():
+            everything.extend(older)
+        for partition in everything:
+            if partition.state not in FINAL:
+                self._work_until(partition, run.clock)
+                self._end_partition(partition, "lost")
+        for job in run.jobs.values():
+            if job.ended is None and not job.failed:
+                run.lost += 1
+        self._on_run_ended(run)
+
+    def daemon_started(self, event: ev.DaemonStarted) -> None:
+        """`cuzk-daemon starting`."""
+        if not self._empty:
+            self._start_run(event.wall_us)
+        self.run.first_wall_us = event.wall_us
+        self._empty = False
+
+    def engine_started(self, event: ev.EngineStarted) -> None:
+        """`starting cuzk engine`: TIMELINE zero."""
+        run = self.run
+        if run.epoch_known or run.timeline_seen:
+            self._start_run(event.wall_us)
+            run = self.run
+        if run.first_wall_us is None:
+            run.first_wall_us = event.wall_us
+        run.epoch_us = event.wall_us
+        run.epoch_known = True
+        self._empty = False
+
+    def tick(self, event: ev.Tick) -> None:
+        """A tracing line without further interest."""
+        self._wall(event.wall_us)
+
+    def dialect_seen(self, event: ev.DialectSeen) -> None:
+        """A fingerprint narrows the range of steps."""
+        run = self.run
+        run.told = True
+        run.step_lo = max(run.step_lo, event.first)
+        run.step_hi = min(run.step_hi, event.last)
+        self.attributor.contiguous = run.step_hi <= 18
+
+    def setting_seen(self, event: ev.SettingSeen) -> None:
+        """A start-up line states a setting."""
+        self.run.settings[event.name] = event.value
+
+    def worker_started(self, event: ev.WorkerStarted) -> None:
+        """The worker → GPU map."""
+        self.run.worker_gpu[event.worker] = event.gpu
+        self._gpu(self._card(event.gpu)).workers.add(event.worker)
+
+    def gpu_count(self, event: ev.GpuCount) -> None:
+        """The daemon's GPUs."""
+        self.run.gpu_numbers = event.gpus
+        self.run.workers_per_gpu = event.workers_per_gpu
+
+    def _card(self, label: int) -> int:
+        return 0 if self.run.step_hi <= ONE_GPU_UNTIL else label
+
+    def _gpu(self, number: int) -> Gpu:
+        gpu = self.run.gpus.get(number)
+        if gpu is None:
+            gpu = self.run.gpus[number] = Gpu(number)
+            self.attributor.single_gpu = len(self.run.gpus) <= 1
+        return gpu
+
+    def _gpu_of(self, worker: int) -> Gpu:
+        """The GPU of a worker; GPU 0 for one that the log does not place."""
+        gpu = self._gpu(self._card(self.run.worker_gpu.get(worker, 0)))
+        gpu.workers.add(worker)
+        return gpu
+
+    # ------------------------------------------------------------ jobs
+
+    def _new_job(self, job_id: str, kind: str | None) -> Job:
+        run = self.run
+        attempt = run.attempts.get(job_id, 0) + 1
+        if len(run.attempts) >= KEEP_ATTEMPTS:
+            run.attempts.clear()
+        run.attempts[job_id] = attempt
+        before = run.jobs.pop(job_id, None)
+        if before is not None:
+            self._shelve(before)
+        job = Job(job_id, attempt, kind or _kind_of_id(job_id), run.clock)
+        run.jobs[job_id] = job
+        self._empty = False
+        if len(run.jobs) > 2 * KEEP_JOBS:
+            self._drop_ended_jobs()
+        return job
+
+    def _shelve(self, job: Job) -> None:
+        """Another attempt has begun: the one before is over, whatever of it still runs."""
+        run = self.run
+        if job.ended is None:
+            job.ended = run.clock
+            if not job.failed:
+                job.failed = True
+                job.message = "sent again before it ended"
+                run.failed += 1
+        run.ended_jobs.append(job)
+        for partition in job.parts.values():
+            if partition.state == "pending":
+                self._end_partition(partition, "skipped")
+            elif partition.state not in FINAL:
+                key = (job.id, partition.index)
+                self._stragglers.setdefault(key, []).append(partition)
+                self.run.in_flight.pop(key, None)
+
+    def _drop_ended_jobs(self) -> None:
+        run = self.run
+        ended = [job for job in run.jobs.values() if job.ended is not None]
+        for job in ended[:-KEEP_JOBS]:
+            del run.jobs[job.id]
+            run.ended_jobs.append(job)
+        if len(run.jobs) > 4 * KEEP_JOBS:  # failed ones that never say that they are over
+            for job in [job for job in run.jobs.values() if job.failed][:KEEP_JOBS]:
+                del run.jobs[job.id]
+                run.ended_jobs.append(job)
+
+    def _job(self, job_id: str, kind: str | None = None) -> Job:
+        job = self.run.jobs.get(job_id)
+        return self._new_job(job_id, kind) if job is None else job
+
+    def job_enqueued(self, event: ev.JobEnqueued) -> None:
+        """The scheduler took a request: a new attempt if the id has been worked on."""
+        self._wall(event.wall_us)
+        job = self.run.jobs.get(event.job)
+        if job is None or job.ended is not None or job.failed or job.parts:
+            job = self._new_job(event.job, event.kind)
+        self._undispatched.append(job)
+        del self._undispatched[:-KEEP_JOBS]
+
+    def job_dispatched(self, event: ev.JobDispatched) -> None:
+        """The job's partitions are known."""
+        self._wall(event.wall_us)
+        job = self.run.jobs.get(event.job)
+        if job is None or job.total is not None or job.ended is not None or job.failed:
+            job = self._new_job(event.job, event.kind)
+        if job in self._undispatched:
+            self._undispatched.remove(job)
+        job.kind = event.kind
+        job.total = event.partitions
+        for index in range(min(event.partitions, 64)):
+            if index not in job.parts:
+                self._new_partition(job, index)
+        for partition in job.parts.values():
+            partition.kind = event.kind
+
+    def job_assembled(self, event: ev.JobAssembled) -> None:
+        """The proof is assembled: complete, unless its self-check fails."""
+        at = self._wall(event.wall_us)
+        self._complete(self._job(event.job), at)
+
+    def _complete(self, job: Job, at: float | None) -> None:
+        run = self.run
+        if job.assembled is not None:
+            return
+        job.assembled = job.ended = run.clock if at is None else at
+        if not job.failed:
+            run.completed += 1
+            run.last_completed = job.ended
+
+    def job_completed(self, event: ev.JobCompleted) -> None:
+        """A proof in one piece is done; S24 and newer don't say which."""
+        at = self._wall(event.wall_us)
+        job = self.run.jobs.get(event.job) if event.job else self._last_mono
+        if job is not None:
+            self._complete(job, at)
+
+    def self_check(self, event: ev.SelfCheck) -> None:
+        """The PoRep self-check passed or failed."""
+        self._wall(event.wall_us)
+        if event.passed:
+            return
+        job = self._job(event.job)
+        self._fail_job(job, event.text, skips=False)
+        self._alert("error", f"self-check failed: {event.job}")
+
+    def _fail_job(self, job: Job, text: str, *, skips: bool) -> None:
+        job.skips = job.skips or skips
+        if job.failed:
+            return
+        job.failed = True
+        job.message = text
+        self.run.failed += 1
+        if job.assembled is not None:
+            self.run.completed -= 1
+
+    def _alert(self, level: str, text: str) -> None:
+        run = self.run
+        run.alerts.append(Alert(level, run.clock, text))
+
+    # ------------------------------------------------------------ partitions
+
+    def _new_partition(self, job: Job, index: int | None) -> Partition:
+        self._order += 1
+        partition = Partition(job, index, self._order)
+        job.parts[index] = partition
+        self.run.in_flight[job.id, index] = partition
+        return partition
+
+    def _find(self, job_id: str, index: int | None, states: tuple[str, ...]) -> Partition | None:
+        """The partition that an event is about; an older attempt's first, if it waits for it."""
+        key = (job_id, index)
+        if self._stragglers:
+            for older in self._stragglers.get(key, ()):
+                if older.state in states:
+                    return older
+        partition = self.run.in_flight.get(key)
+        return partition if partition is not None and partition.state in states else None
+
+    def _end_partition(self, partition: Partition, state: str) -> None:
+        partition.state = state
+        key = (partition.job.id, partition.index)
+        if self.run.in_flight.get(key) is partition:
+            del self.run.in_flight[key]
+        elif key in self._stragglers:
+            rest = [other for other in self._stragglers[key] if other is not partition]
+            if rest:
+                self._stragglers[key] = rest
+            else:
+                del self._stragglers[key]
+        call = partition.call
+        if call is None or call.settled:
+            self._on_finished(self.run, partition)
+
+    def _work_until(self, partition: Partition, at: float) -> None:
+        """The partition no longer waits for the GPU: note from when to when it did."""
+        if partition.synth_start is not None and partition.bracket_start is None:
+            self.run.waiting_work.extend((partition.synth_start, at))
+
+    def synth_started(self, event: ev.SynthStarted) -> None:
+        """SYNTH_START."""
+        self._offset(event.at_ms)
+        run = self.run
+        job = run.jobs.get(event.job)
+        if job is None:
+            job = self._new_job(event.job, event.kind)
+        partition = job.parts.get(event.partition)
+        if job.assembled is not None or (
+            partition is not None and partition.synth_start is not None
+        ):
+            job = self._new_job(event.job, event.kind or job.kind)
+            partition = None
+        if job.kind is None:
+            job.kind = event.kind
+            if job.kind is None and event.partition is not None and run.step_hi < 37:
+                job.kind = "porep"
+        if partition is None:
+            partition = self._new_partition(job, event.partition)
+        if partition.kind is None:
+            partition.kind = job.kind
+        partition.state = "synthesizing"
+        partition.synth_start = event.at_ms
+        run.synth_starts.append(event.at_ms)
+        if job.first_synth is None:
+            job.first_synth = event.at_ms
+        if run.first_synth is None:
+            run.first_synth = event.at_ms
+
+    def _any(self, job_id: str, index: int | None, states: tuple[str, ...]) -> Partition:
+        """`_find`, or a new partition when the log began after its first lines."""
+        found = self._find(job_id, index, states)
+        if found is not None:
+            return found
+        job = self._job(job_id)
+        known = job.parts.get(index)
+        if known is None or known.state in FINAL:
+            return self._new_partition(job, index)
+        return known
+
+    def synth_ended(self, event: ev.SynthEnded) -> None:
+        """SYNTH_END."""
+        self._offset(event.at_ms)
+        partition = self._any(event.job, event.partition, ("synthesizing",))
+        partition.state = "queued"
+        partition.synth_end = event.at_ms
+        partition.synth_ms = event.synth_ms
+        self.run.synth_ends.append(event.at_ms)
+
+    def gpu_queued(self, event: ev.GpuQueued) -> None:
+        """GPU_QUEUE or CHAN_SEND."""
+        self._offset(event.at_ms)
+        partition = self._find(event.job, event.partition, ("queued",))
+        if partition is None:
+            partition = self._any(event.job, event.partition, ("queued", "synthesizing"))
+            partition.state = "queued"
+        partition.queued = event.at_ms
+
+    def gpu_picked_up(self, event: ev.GpuPickedUp) -> None:
+        """GPU_PICKUP: the worker has given up the lock of its call before."""
+        self._offset(event.at_ms)
+        partition = self._any(event.job, event.partition, ("queued",))
+        partition.state = "gpu"
+        partition.pickup = event.at_ms
+        partition.worker = event.worker
+        partition.gpu = self._gpu_of(event.worker).number
+        before = self.run.last_worker_call.get(event.worker)
+        if before is not None and before.next_pickup is None:
+            before.next_pickup = float(event.at_ms)
+
+    def gpu_started(self, event: ev.GpuStarted) -> None:
+        """GPU_START: a bracket opens."""
+        self._offset(event.at_ms)
+        run = self.run
+        partition = self._find(event.job, event.partition, ("gpu",))
+        if partition is None or partition.bracket_start is not None:
+            partition = self._any(event.job, event.partition, ("queued", "synthesizing"))
+        partition.state = "gpu"
+        partition.worker = event.worker
+        gpu = self._gpu_of(event.worker)
+        partition.gpu = gpu.number
+        self._work_until(partition, event.at_ms)
+        partition.bracket_start = event.at_ms
+        if gpu.first_start is None:
+            gpu.first_start = float(event.at_ms)
+        call = Call(
+            partition, event.worker, gpu.number, float(event.at_ms), self.attributor.sequence()
+        )
+        before = run.last_worker_call.get(event.worker)
+        if before is not None and before.next_pickup is None:
+            before.next_pickup = call.start
+        run.last_worker_call[event.worker] = call
+        partition.call = call
+        gpu.open_calls[id(call)] = call
+        self.attributor.opened(call)
+
+    def gpu_ended(self, event: ev.GpuEnded) -> None:
+        """GPU_END: a bracket closes. A WindowPoSt's names a partition that it never had."""
+        self._offset(event.at_ms)
+        partition = self._find(event.job, event.partition, ("gpu",))
+        if partition is None and event.partition is not None:
+            partition = self._find(event.job, None, ("gpu",))
+        if partition is None:
+            index = event.partition
+            job = self.run.jobs.get(event.job)
+            if job is not None and None in job.parts:
+                index = None
+            partition = self._any(event.job, index, ("queued", "synthesizing"))
+        if partition.index is None:
+            self._last_mono = partition.job
+        partition.worker = event.worker
+        gpu = self._gpu_of(event.worker)
+        partition.gpu = gpu.number
+        partition.bracket_end = event.at_ms
+        partition.gpu_ms = event.gpu_ms
+        gpu.last_end = max(gpu.last_end or 0.0, float(event.at_ms))
+        call = partition.call
+        if call is not None:
+            call.gpu_ms = event.gpu_ms
+            self._close(call, float(event.at_ms), failed=False)
+        self._end_partition(partition, "done")
+
+    def _close(self, call: Call, at: float, *, failed: bool) -> None:
+        if call.end is not None:
+            return
+        call.end = at
+        call.failed = failed
+        call.end_seq = self.attributor.sequence()
+        gpu = self.run.gpus.get(call.gpu or 0)
+        if gpu is not None:
+            gpu.open_calls.pop(id(call), None)
+        self.attributor.ended(call)
+
+    def _settled(self, call: Call) -> None:
+        """Nothing more will change about a call: its times join the history."""
+        run = self.run
+        gpu = run.gpus.get(call.gpu or 0)
+        if gpu is not None:
+            place(call)
+            record(gpu, call)
+            if not self._keep_all:
+                gpu.history.trim(LIVE_CALLS)
+                if len(run.waiting_work) > 8 * LIVE_CALLS:
+                    del run.waiting_work[: -4 * LIVE_CALLS]
+                    del run.synth_ends[: -2 * LIVE_CALLS]
+                    del run.synth_starts[: -2 * LIVE_CALLS]
+        if call.partition.state in FINAL:
+            self._on_finished(run, call.partition)
+
+    # ------------------------------------------------------------ tracing lines of a call
+
+    def pickup_seen(self, event: ev.PickupSeen) -> None:
+        """R1 or R2: names the worker's GPU."""
+        at = self._wall(event.wall_us)
+        run = self.run
+        if event.worker not in run.worker_gpu:
+            run.worker_gpu[event.worker] = event.gpu
+            self._gpu(self._card(event.gpu)).workers.add(event.worker)
+        partition = run.in_flight.get((event.job, event.partition))
+        if run.timeline_seen:
+            if partition is not None and partition.pickup is not None:
+                self._pair(event.wall_us, partition.pickup, after=True)
+            return
+        partition = self._any(event.job, event.partition, ("queued", "synthesizing", "pending"))
+        partition.state = "gpu"
+        partition.worker = event.worker
+        partition.gpu = self._gpu_of(event.worker).number
+        partition.pickup = None if at is None else int(at)
+
+    def prove_start(self, event: ev.ProveStartTimed) -> None:
+        """R3: the start call of this worker and partition is back."""
+        at = self._wall(event.wall_us)
+        call = self._open_call(event.worker, event.partition)
+        if call is None or at is None:
+            return
+        call.spawn = event.spawn_to_enter_ms
+        call.prove_start = event.prove_start_ms
+        call.returned = at
+        call.returned_seq = self.attributor.sequence()
+
+    def _open_call(self, worker: int, index: int | None) -> Call | None:
+        """The newest call of a worker and partition that has not returned yet."""
+        call = self.run.last_worker_call.get(worker)
+        if call is not None and call.partition.index == index and call.prove_start is None:
+            return call
+        for gpu in self.run.gpus.values():
+            for other in gpu.open_calls.values():
+                if (
+                    other.worker == worker
+                    and other.partition.index == index
+                    and other.prove_start is None
+                ):
+                    return other
+        return None
+
+    def prove_start_returned(self, event: ev.ProveStartReturned) -> None:
+        """R4: printed also when the start call failed."""
+        at = self._wall(event.wall_us)
+        run = self.run
+        if event.worker not in run.worker_gpu:
+            run.worker_gpu[event.worker] = event.gpu
+        call = run.last_worker_call.get(event.worker)
+        if (
+            call is not None
+            and at is not None
+            and call.partition.index == event.partition
+            and call.returned is None
+        ):
+            call.returned = at
+            call.returned_seq = self.attributor.sequence()
+
+    def synthesis_seen(self, event: ev.SynthesisSeen) -> None:
+        """Y17."""
+        at = self._wall(event.wall_us)
+        run = self.run
+        if run.timeline_seen:
+            partition = run.in_flight.get((event.job, event.partition))
+            if partition is not None and partition.synth_end is not None and at is None:
+                self._pair(event.wall_us, partition.synth_end, after=True)
+            return
+        self._empty = False
+        partition = self._any(event.job, event.partition, ("pending", "synthesizing"))
+        partition.state = "queued"
+        partition.synth_ms = event.synth_ms
+        partition.synth_end = None if at is None else int(at)
+
+    def partition_complete(self, event: ev.PartitionComplete) -> None:
+        """R8."""
+        self._wall(event.wall_us)
+        run = self.run
+        if run.timeline_seen:
+            if not run.epoch_known:
+                job = run.jobs.get(event.job)
+                partition = None if job is None else job.parts.get(event.partition)
+                if partition is not None and partition.bracket_end is not None:
+                    self._pair(event.wall_us, partition.bracket_end, after=True)
+            return
+        self._empty = False
+        partition = self._any(
+            event.job, event.partition, ("pending", "synthesizing", "queued", "gpu")
+        )
+        partition.gpu_ms = event.gpu_ms
+        self._end_partition(partition, "done")
+
+    # ------------------------------------------------------------ failures
+
+    def partition_failed(self, event: ev.PartitionFailed) -> None:
+        """An ERROR that ends a partition, and its job's chances."""
+        at = self._wall(event.wall_us)
+        run = self.run
+        when = run.clock if at is None else at
+        self._alert("error", event.text)
+        if event.stage == "load":
+            if self._undispatched:
+                self._fail_job(self._undispatched.pop(), event.text, skips=True)
+            return
+        states = ("gpu",) if event.stage == "gpu" else ("synthesizing", "pending")
+        partition = None
+        if event.job:
+            partition = self._find(event.job, event.partition, states)
+            if partition is None and event.partition is not None:
+                partition = self._find(event.job, None, states)
+            self._fail_job(self._job(event.job), event.text, skips=event.fails_job)
+        else:  # a proof in one piece, unnamed: the one that has been at it longest
+            for candidate in run.in_flight.values():
+                if candidate.index is None and candidate.state in states:
+                    partition = candidate
+                    self._fail_job(candidate.job, event.text, skips=event.fails_job)
+                    break
+        if partition is None:
+            return
+        self._work_until(partition, when)
+        call = partition.call
+        if call is not None:
+            closed = when
+            if not event.fails_job and call.returned is not None:
+                closed = call.returned
+            self._close(call, closed, failed=True)
+        self._end_partition(partition, "failed")
+
+    def partition_skipped(self, event: ev.PartitionSkipped) -> None:
+        """Its job had failed: it is not proved, or its result is thrown away."""
+        at = self._wall(event.wall_us)
+        when = self.run.clock if at is None else at
+        if event.discarded:
+            return
+        partition = self._find(event.job, event.partition, ("gpu", "queued", "pending"))
+        if partition is not None and partition.bracket_start is None:
+            self._work_until(partition, when)
+            self._end_partition(partition, "skipped")
+
+    def noticed(self, event: ev.Noticed) -> None:
+        """A WARN, an ERROR or a crash's text."""
+        if event.wall_us is not None:
+            self._wall(event.wall_us)
+        self._alert(event.level, event.text)
+
+    # ------------------------------------------------------------ anonymous lines
+
+    def _anonymous(self, kind: int, a: int, b: int) -> None:
+        run = self.run
+        run.timing_seen = True
+        self._empty = False
+        self.attributor.add(kind, a, b, run.clock)
+
+    def split_vectors(self, event: ev.SplitVectors) -> None:
+        """C1."""
+        self._anonymous(C1, event.split_vectors_ms, event.setup_to_split_ms)
+
+    def prep_msm(self, event: ev.PrepMsm) -> None:
+        """C2."""
+        self._anonymous(C2, event.prep_msm_ms, 0)
+
+    def b_g2_msm(self, event: ev.BG2Msm) -> None:
+        """C3."""
+        self._anonymous(C3, event.b_g2_msm_ms, event.num_circuits)
+
+    def lock_acquired(self, event: ev.LockAcquired) -> None:
+        """C4."""
+        self.run.lock_lines = True
+        self._anonymous(C4, event.pre_lock_cpu_ms, event.lock_wait_ms)
+
+    def ntt_msm_h(self, event: ev.NttMsmH) -> None:
+        """C6."""
+        self._anonymous(C6, event.ntt_msm_h_ms, event.gpu_tid)
+
+    def barrier_waited(self, event: ev.BarrierWaited) -> None:
+        """C7."""
+        self._anonymous(C7, event.barrier_wait_ms, event.gpu_tid)
+
+    def batch_added(self, event: ev.BatchAdded) -> None:
+        """C8."""
+        self._anonymous(C8, event.batch_add_ms, event.gpu_tid)
+
+    def tail_msm(self, event: ev.TailMsm) -> None:
+        """C9."""
+        self._anonymous(C9, event.tail_msm_ms, event.gpu_total_ms)
+
+    def lock_released(self, event: ev.LockReleased) -> None:
+        """C10."""
+        self._anonymous(C10, event.lock_held_ms, event.total_start_fn_ms)
+
+    def epilogue(self, event: ev.Epilogue) -> None:
+        """C11."""
+        self._anonymous(C11, event.epilogue_ms, event.pre_destructor_ms)
+
+    def prestage_seen(self, event: ev.PrestageSeen) -> None:
+        """C13–C18: a fall-back makes the partition slow."""
+        if event.outcome in ("skip_vram", "fallback", "host_register_fallback"):
+            what = event.outcome.replace("_", " ")
+            self._alert("warning", f"prestage {what}: that partition takes the slow path")
+
+
+def place(call: Call) -> None:
+    """When the call took the lock and gave it back, on the run's clock; None where unknown."""
+    lines = call.lines
+    entry = (call.entry_lo + min(call.entry_hi, call.entry_lo + 4.0)) / 2
+    take, release, end = lines.get(C4), lines.get(C10), lines.get(C9)
+    if take is not None:
+        call.lock_at = entry + take.a + take.b + 0.5
+    elif release is not None:
+        call.lock_at = entry + release.b - release.a + 0.5
+    if call.lock_at is not None:
+        if release is not None:
+            call.release_at = call.lock_at + release.a + 0.5
+        elif end is not None:
+            call.release_at = call.lock_at + end.b + 2.0
+        elif call.returned is not None:
+            call.release_at = call.returned
+        return
+    if end is None:
+        return
+    # Before S41: the block's end lies between its line's bounds, its beginning after the entry.
+    total = end.b + 0.5
+    batch, ntt, prep, setup = lines.get(C8), lines.get(C6), lines.get(C2), lines.get(C1)
+    latest = min(end.hi, call.end if call.end is not None else end.hi)
+    earliest = max(end.lo, entry + total)
+    at = None
+    if batch is not None and ntt is not None and prep is not None:
+        waited = end.b - end.a - batch.a - ntt.a
+        if waited > 4:
+            begun = entry + (0 if setup is None else setup.b) + 1.0
+            at = begun + prep.a + batch.a + end.a + 2.0
+    if at is None:
+        at = earliest if latest - earliest < total else earliest + 1.0
+    at = min(max(at, earliest), max(latest, earliest))
+    call.release_at = at
+    call.lock_at = at - total
+
+
+def record(gpu: Gpu, call: Call) -> None:
+    """Append the call's times to its GPU's history."""
+    history = gpu.history
+    nan = float("nan")
+    lines = call.lines
+    taken = nan if call.lock_at is None else call.lock_at
+    history.start.append(call.start)
+    history.end.append(nan if call.end is None else call.end)
+    history.acquired.append(taken)
+    history.released.append(nan if call.release_at is None else call.release_at)
+    ntt, barrier, batch, end = lines.get(C6), lines.get(C7), lines.get(C8), lines.get(C9)
+    if call.failed:  # what it computed is thrown away: its lock was held for nothing
+        ntt = barrier = batch = end = None
+    at = taken
+    at = nan if ntt is None else at + ntt.a
+    history.ntt.append(at)
+    if barrier is not None:
+        at += barrier.a
+    elif end is not None and batch is not None and ntt is not None:
+        at += max(0, end.b - end.a - batch.a - ntt.a - 1)
+    else:
+        at = nan
+    history.barrier.append(at)
+    at = nan if batch is None else at + batch.a
+    history.batch.append(at)
+    at = nan if end is None else at + end.a
+    history.tail.append(at)
+    history.total.append(nan if end is None else end.b)
+    history.finished.append(0 if call.failed else 1)
+
+
+_KIND_HEADS = (
+    ("porep-", "porep"),
+    ("ps-porep-", "porep"),
+    ("snap-", "snap"),
+    ("ps-snap-", "snap"),
+    ("wdpost-", "window-post"),
+    ("winpost-", "winning-post"),
+)
+
+
+def _kind_of_id(job_id: str) -> str | None:
+    """The kind that Curio's ids name; None for any other id."""
+    for head, kind in _KIND_HEADS:
+        if job_id.startswith(head):
+            return kind
+    return None
+
+
+RULES: dict[type, Callable[[Model, Any], None]] = {
+    ev.Tick: Model.tick,
+    ev.DaemonStarted: Model.daemon_started,
+    ev.EngineStarted: Model.engine_started,
+    ev.DialectSeen: Model.dialect_seen,
+    ev.SettingSeen: Model.setting_seen,
+    ev.WorkerStarted: Model.worker_started,
+    ev.GpuCount: Model.gpu_count,
+    ev.JobEnqueued: Model.job_enqueued,
+    ev.JobDispatched: Model.job_dispatched,
+    ev.JobAssembled: Model.job_assembled,
+    ev.JobCompleted: Model.job_completed,
+    ev.SelfCheck: Model.self_check,
+    ev.SynthStarted: Model.synth_started,
+    ev.SynthEnded: Model.synth_ended,
+    ev.GpuQueued: Model.gpu_queued,
+    ev.GpuPickedUp: Model.gpu_picked_up,
+    ev.GpuStarted: Model.gpu_started,
+    ev.GpuEnded: Model.gpu_ended,
+    ev.SplitVectors: Model.split_vectors,
+    ev.PrepMsm: Model.prep_msm,
+    ev.BG2Msm: Model.b_g2_msm,
+    ev.LockAcquired: Model.lock_acquired,
+    ev.NttMsmH: Model.ntt_msm_h,
+    ev.BarrierWaited: Model.barrier_waited,
+    ev.BatchAdded: Model.batch_added,
+    ev.TailMsm: Model.tail_msm,
+    ev.LockReleased: Model.lock_released,
+    ev.Epilogue: Model.epilogue,
+    ev.PrestageSeen: Model.prestage_seen,
+    ev.ProveStartTimed: Model.prove_start,
+    ev.ProveStartReturned: Model.prove_start_returned,
+    ev.PickupSeen: Model.pickup_seen,
+    ev.SynthesisSeen: Model.synthesis_seen,
+    ev.PartitionComplete: Model.partition_complete,
+    ev.PartitionFailed: Model.partition_failed,
+    ev.PartitionSkipped: Model.partition_skipped,
+    ev.Noticed: Model.noticed,
+}
+"""What each kind of event does; a kind that is not here changes nothing in the model."""

@@ -1,0 +1,288 @@
+"""What the log's events add up to: mutable, owned by one thread, bounded.
+
+Times are milliseconds on the run's clock (TIMELINE zero) unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from dataclasses import dataclass, field
+
+KEEP_RECENT = 400  # finished partitions a screen can scroll through
+KEEP_JOBS = 200  # ended jobs that are kept for the screen
+KEEP_ALERTS = 200
+KEEP_ATTEMPTS = 100_000  # job ids whose attempts are counted; a day brings two thousand
+LIVE_CALLS = 20_000  # calls whose times a live screen keeps: five hours of one fast GPU
+
+
+class Line:
+    """An anonymous line: its figures, and the interval in which it was written.
+
+    `lo` is a hard bound (a clock was read before it); `hi` a soft one (a later line's clock may
+    have been read before this line was written, and printed after).
+    """
+
+    __slots__ = ("a", "b", "hi", "kind", "lo", "owner", "seq", "tied")
+
+    def __init__(self, kind: int, a: int, b: int, seq: int, lo: float) -> None:
+        """`a` and `b` are the figures of C-line `kind`, in the order they are printed."""
+        self.kind = kind
+        self.a = a
+        self.b = b
+        self.seq = seq
+        self.lo = lo
+        self.hi = float("inf")
+        self.owner: Call | None = None
+        self.tied: float | None = None  # when it was written, once its call is known
+
+
+class Partition:
+    """One circuit of one attempt of a job, or a whole proof in one piece (`index` None)."""
+
+    __slots__ = (
+        "attempt",
+        "bracket_end",
+        "bracket_start",
+        "call",
+        "gpu",
+        "gpu_ms",
+        "index",
+        "job",
+        "kind",
+        "order",
+        "pickup",
+        "queued",
+        "state",
+        "synth_end",
+        "synth_ms",
+        "synth_start",
+        "worker",
+    )
+
+    def __init__(self, job: Job, index: int | None, order: int) -> None:
+        """A partition that is dispatched and has done nothing yet."""
+        self.job = job
+        self.attempt = job.attempt
+        self.index = index
+        self.kind = job.kind
+        self.order = order
+        self.state = "pending"
+        self.worker: int | None = None
+        self.gpu: int | None = None
+        self.synth_start: int | None = None
+        self.synth_end: int | None = None
+        self.synth_ms: int | None = None
+        self.queued: int | None = None
+        self.pickup: int | None = None
+        self.bracket_start: int | None = None
+        self.bracket_end: int | None = None
+        self.gpu_ms: int | None = None
+        self.call: Call | None = None
+
+
+class Call:
+    """One prove call: what happens between a GPU_START and its GPU_END.
+
+    `entry_lo` … `entry_hi` bound the instant when the call was entered; everything that its
+    anonymous lines state counts from there.
+    """
+
+    __slots__ = (
+        "cpu_sure",
+        "end",
+        "end_seq",
+        "entry_hi",
+        "entry_lo",
+        "failed",
+        "gpu",
+        "gpu_ms",
+        "kernel_sure",
+        "lines",
+        "lock_at",
+        "lock_sure",
+        "next_pickup",
+        "options",
+        "partition",
+        "prove_start",
+        "release_at",
+        "returned",
+        "returned_seq",
+        "settled",
+        "spawn",
+        "start",
+        "start_seq",
+        "worker",
+    )
+
+    def __init__(
+        self, partition: Partition, worker: int, gpu: int | None, start: float, seq: int
+    ) -> None:
+        """Open a call at `start`; `seq` is its line's place in the log."""
+        self.partition = partition
+        self.worker = worker
+        self.gpu = gpu
+        self.start = start
+        self.start_seq = seq
+        self.entry_lo = start
+        self.entry_hi = float("inf")
+        self.spawn: int | None = None
+        self.prove_start: int | None = None
+        self.returned: float | None = None  # the start call is back: the lock was given up
+        self.returned_seq = 0
+        self.next_pickup: float | None = None  # the same worker's next item
+        self.end: float | None = None
+        self.end_seq = 0
+        self.gpu_ms: int | None = None
+        self.failed = False
+        self.lines: dict[int, Line] = {}  # C-number → line
+        self.options: list[tuple[float, tuple[Line | None, ...]]] | None = None
+        self.lock_sure = self.kernel_sure = self.cpu_sure = "none"
+        self.lock_at: float | None = None
+        self.release_at: float | None = None
+        self.settled = False
+
+
+class Job:
+    """One attempt at a proof."""
+
+    __slots__ = (
+        "assembled",
+        "attempt",
+        "ended",
+        "failed",
+        "first_synth",
+        "id",
+        "kind",
+        "message",
+        "parts",
+        "seen",
+        "skips",
+        "total",
+    )
+
+    def __init__(self, job_id: str, attempt: int, kind: str | None, seen: float) -> None:
+        """A job that was seen first at `seen`."""
+        self.id = job_id
+        self.attempt = attempt
+        self.kind = kind
+        self.seen = seen
+        self.total: int | None = None
+        self.parts: dict[int | None, Partition] = {}
+        self.first_synth: float | None = None
+        self.assembled: float | None = None
+        self.ended: float | None = None  # assembled, or failed with nothing of it in flight
+        self.failed = False
+        self.skips = False  # it failed in a way that makes the daemon skip its partitions
+        self.message = ""
+
+
+class History:
+    """Times of one GPU's ended calls, a column each: what shares over any window are made of.
+
+    NaN stands for unknown. A failed call's bracket ends at its failure and `finished` is 0.
+    """
+
+    COLUMNS = ("start", "end", "acquired", "ntt", "barrier", "batch", "tail", "released")
+    __slots__ = (*COLUMNS, "finished", "total")
+
+    def __init__(self) -> None:
+        """Nothing has ended yet."""
+        for column in self.COLUMNS:
+            setattr(self, column, array("d"))
+        self.total = array("d")  # gpu_total_ms
+        self.finished = array("b")
+
+    start: array[float]
+    end: array[float]
+    acquired: array[float]  # the lock taken
+    ntt: array[float]  # NTT and H MSM done
+    barrier: array[float]  # the CPU's preparation arrived
+    batch: array[float]  # batch additions done
+    tail: array[float]  # tail MSM done
+    released: array[float]  # the lock given back
+    total: array[float]
+    finished: array[int]
+
+    def __len__(self) -> int:
+        """The number of calls."""
+        return len(self.start)
+
+    def trim(self, keep: int) -> None:
+        """Forget the oldest calls beyond `keep`."""
+        if len(self.start) > 2 * keep:
+            for column in (*self.COLUMNS, "total", "finished"):
+                del getattr(self, column)[:-keep]
+
+
+class Gpu:
+    """One GPU as the log numbers it."""
+
+    __slots__ = ("first_start", "history", "last_end", "number", "open_calls", "workers")
+
+    def __init__(self, number: int) -> None:
+        """A GPU that nothing ran on yet."""
+        self.number = number
+        self.workers: set[int] = set()
+        self.open_calls: dict[int, Call] = {}  # by the sequence number of GPU_START
+        self.history = History()
+        self.first_start: float | None = None
+        self.last_end: float | None = None
+
+
+@dataclass(slots=True)
+class Alert:
+    """Something an operator should see, and when."""
+
+    level: str
+    at: float | None
+    text: str
+
+
+@dataclass(slots=True)
+class Run:
+    """One life of the daemon."""
+
+    index: int
+    first_wall_us: int | None = None
+    epoch_us: int | None = None  # wall clock of TIMELINE zero
+    epoch_known: bool = False  # from the start line; else bounded by pairs of lines
+    epoch_lo: float = float("-inf")
+    epoch_hi: float = float("inf")
+    clock: float = 0.0  # the newest time seen
+    first_at: float | None = None
+    step_lo: int = 1
+    step_hi: int = 45
+    told: bool = False  # some fingerprint was seen
+    settings: dict[str, str] = field(default_factory=dict)
+    worker_gpu: dict[int, int] = field(default_factory=dict)
+    workers_per_gpu: int | None = None
+    gpu_numbers: tuple[int, ...] = ()
+    gpus: dict[int, Gpu] = field(default_factory=dict)
+    jobs: dict[str, Job] = field(default_factory=dict)  # the newest attempt of each id
+    attempts: dict[str, int] = field(default_factory=dict)
+    ended_jobs: deque[Job] = field(default_factory=lambda: deque(maxlen=KEEP_JOBS))
+    in_flight: dict[tuple[str, int | None], Partition] = field(default_factory=dict)
+    waiting_work: array[float] = field(default_factory=lambda: array("d"))  # pairs: from, to
+    synth_ends: array[float] = field(default_factory=lambda: array("d"))
+    synth_starts: array[float] = field(default_factory=lambda: array("d"))
+    completed: int = 0
+    failed: int = 0
+    lost: int = 0
+    first_synth: float | None = None
+    last_completed: float | None = None
+    alerts: deque[Alert] = field(default_factory=lambda: deque(maxlen=KEEP_ALERTS))
+    timeline_seen: bool = False
+    timing_seen: bool = False
+    lock_lines: bool = False
+    last_worker_call: dict[int, Call] = field(default_factory=dict)
+    last_pickup: dict[int, Partition] = field(default_factory=dict)
+
+    @property
+    def dialect(self) -> str | None:
+        """The range of steps that the fingerprints leave possible, as the contract prints it."""
+        if not self.told or self.step_lo > self.step_hi:
+            return None
+        if self.step_lo == self.step_hi:
+            return f"S{self.step_lo}"
+        return f"S{self.step_lo}-S{self.step_hi}"

@@ -1,0 +1,101 @@
+"""A whole log in one pass: rows of finished partitions to a file, sums to memory."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TextIO
+
+from cuzktop.analysis.diagnosis import Measured
+from cuzktop.analysis.rows import partition_row
+from cuzktop.analysis.summary import summarize
+from cuzktop.analysis.throughput import StageTable
+from cuzktop.events import LogEvent
+from cuzktop.frame import PartitionRow, RunReport
+from cuzktop.model.reduce import FINAL, Model
+from cuzktop.model.state import Partition, Run
+
+ROWS_IN_MEMORY_BYTES = 4 * 1024 * 1024  # more go to a temporary file
+
+Measure = Callable[[Run], Mapping[int, Measured]]
+"""NVML's means over each GPU's span of a run, by GPU; empty where there are none."""
+
+
+class Parser(Protocol):
+    """What turns bytes into events."""
+
+    def feed(self, data: bytes) -> list[LogEvent]:
+        """The events of the lines that end in `data`."""
+
+    def finish(self) -> list[LogEvent]:
+        """No more bytes will come."""
+
+
+@dataclass(slots=True)
+class RunRows:
+    """One run's rows, serialised, and its stages' figures."""
+
+    rows: TextIO
+    stages: StageTable = field(default_factory=StageTable)
+    count: int = 0
+
+    def lines(self) -> Iterator[str]:
+        """The serialised rows, in the order in which they were finished."""
+        self.rows.seek(0)
+        for line in self.rows:
+            yield line.rstrip("\n")
+
+
+def _rows_file() -> TextIO:
+    return tempfile.SpooledTemporaryFile(  # type: ignore[return-value]
+        max_size=ROWS_IN_MEMORY_BYTES, mode="w+", encoding="utf-8", newline="\n"
+    )
+
+
+class LogSummary:
+    """Reads a log to its end and sums up each run; memory does not grow with the file."""
+
+    def __init__(
+        self,
+        serialise: Callable[[PartitionRow], str],
+        measure: Measure = lambda _run: {},
+    ) -> None:
+        """`serialise` makes one line of text, without a line break, of a row."""
+        self._serialise = serialise
+        self._measure = measure
+        self.runs: list[tuple[RunReport, RunRows]] = []
+        self._current = RunRows(_rows_file())
+        self.model = Model(self._finished, self._run_ended, keep_all=True)
+
+    def read(self, blocks: Iterable[bytes], parser: Parser) -> None:
+        """Read all of a log."""
+        feed = self.model.feed
+        for block in blocks:
+            feed(parser.feed(block))
+        feed(parser.finish())
+        self.model.finish()
+        self._write_unfinished(self.model.run)
+        self._run_ended(self.model.run)
+
+    def _finished(self, run: Run, partition: Partition) -> None:
+        row = partition_row(partition, lock_lines=run.lock_lines)
+        current = self._current
+        current.rows.write(self._serialise(row))
+        current.rows.write("\n")
+        current.count += 1
+        if row.state == "done":
+            current.stages.add(row)
+
+    def _write_unfinished(self, run: Run) -> None:
+        """What is in flight at the log's end is part of the report, too."""
+        left = [part for part in run.in_flight.values() if part.state not in FINAL]
+        for partition in sorted(left, key=lambda part: part.order):
+            self._finished(run, partition)
+
+    def _run_ended(self, run: Run) -> None:
+        current, self._current = self._current, RunRows(_rows_file())
+        heard = run.timeline_seen or run.timing_seen or run.first_wall_us is not None
+        if not heard and not run.jobs and not current.count:
+            return
+        self.runs.append((summarize(run, current.stages, self._measure(run)), current))
