@@ -1,0 +1,136 @@
+"""The document cuzktop.report/1: what happened, over the whole log.
+
+A log of weeks has a million partitions, so the document is written while they pass by and never
+stands in memory: one partition a line, between a head and a tail that are small.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from typing import Final, TextIO
+
+from cuzktop.columns import partition_json
+from cuzktop.frame import GpuReport, PartitionRow, Proofs, RunReport, Source
+from cuzktop.headless import parts
+
+SCHEMA: Final = "cuzktop.report/1"
+
+_encode: Final = json.JSONEncoder(allow_nan=False).encode
+
+
+def partition_line(row: PartitionRow) -> str:
+    """One partition as JSON, without a newline: what `write_report` is fed with."""
+    try:
+        return _encode(partition_json(row))
+    except ValueError:  # a figure that isn't finite is unknown
+        return _encode({key: _finite(value) for key, value in partition_json(row).items()})
+
+
+def write_report(
+    out: TextIO, *, source: Source, runs: Iterable[tuple[RunReport, Iterable[str]]]
+) -> None:
+    """Write the document to `out`, a run after the other.
+
+    The second item of each pair yields its partitions as `partition_line` makes them; it is read
+    once, as the document is written. Key order is the contract's. Raises what `out` raises.
+    """
+    out.write(f'{{"schema": "{SCHEMA}",\n"source": {_encode(parts.source(source))},\n"runs": [')
+    first = True
+    for report, partitions in runs:
+        out.write(f"{'' if first else ','}\n{_encode(_head(report))[:-1]},\n")
+        out.write('"partitions": [')
+        out.writelines(_separated(partitions))
+        out.write(f"],\n{_encode(_tail(report))[1:]}")
+        first = False
+    out.write("]}\n")
+
+
+def report_document(
+    *, source: Source, runs: Iterable[tuple[RunReport, Iterable[PartitionRow]]]
+) -> dict[str, object]:
+    """The same document as an object, for logs that fit into memory."""
+    return {
+        "schema": SCHEMA,
+        "source": parts.source(source),
+        "runs": [
+            {
+                **_head(report),
+                "partitions": [partition_json(row) for row in rows],
+                **_tail(report),
+            }
+            for report, rows in runs
+        ],
+    }
+
+
+def _finite(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _separated(lines: Iterable[str]) -> Iterator[str]:
+    """Each on a line of its own, with commas between them."""
+    lead = "\n"
+    for line in lines:
+        yield lead
+        yield line
+        lead = ",\n"
+
+
+def _head(report: RunReport) -> dict[str, object]:
+    """A run up to its partitions."""
+    return {
+        "run": report.run,
+        "started": report.started,
+        "dialect": report.dialect,
+        "span_ms": parts.number(report.span_ms, parts.MS_DIGITS),
+        "proofs": _proofs(report.proofs),
+        "gpus": [_gpu(gpu) for gpu in report.gpus],
+    }
+
+
+def _tail(report: RunReport) -> dict[str, object]:
+    """A run after its partitions."""
+    return {
+        "stages": parts.stages(report.stages),
+        "verdict": parts.verdict(report.verdict),
+        "alerts": parts.alerts(report.alerts),
+        "settings": {parts.text(k): parts.text(v) for k, v in report.settings.items()},
+    }
+
+
+def _proofs(proofs: Proofs) -> dict[str, object]:
+    return {
+        "completed": proofs.completed,
+        "failed": proofs.failed,
+        "in_flight": proofs.in_flight,
+        "lost": proofs.lost,
+        "seconds_per_proof": parts.number(proofs.seconds_per_proof),
+    }
+
+
+def _gpu(gpu: GpuReport) -> dict[str, object]:
+    return {
+        "gpu": gpu.gpu,
+        "workers": list(gpu.workers),
+        "span_ms": parts.number(gpu.shares.span_ms, parts.MS_DIGITS),
+        **parts.ladder(gpu.shares),
+        "gap_count": gpu.gap_count,
+        "gap_mean_ms": parts.number(gpu.gap_mean_ms, parts.MS_DIGITS),
+        "time_pct": parts.time_pct(gpu.shares.time_pct),
+        "nvml": _nvml(gpu),
+        "derived": ["lock_held_pct"] if gpu.shares.lock_derived else [],
+    }
+
+
+def _nvml(gpu: GpuReport) -> dict[str, object] | None:
+    """Time-weighted means over the span; `None` unless measured."""
+    if not gpu.nvml_samples or (gpu.nvml_util_pct is None and gpu.nvml_power_w is None):
+        return None
+    return {
+        "util_pct": parts.number(gpu.nvml_util_pct),
+        "power_w": parts.number(gpu.nvml_power_w),
+        "samples": gpu.nvml_samples,
+        "source": gpu.nvml_source,
+    }

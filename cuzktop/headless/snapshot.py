@@ -1,0 +1,170 @@
+"""The document cuzktop.snapshot/1: the state right after the last complete line.
+
+The contract's names come first, in its order; what the text and the screen show beyond them
+follows under names of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cuzktop.columns import partition_json
+from cuzktop.frame import Frame, Gpu, Holding, Host, JobRow, Lock, Nvml, Proofs
+from cuzktop.headless import parts
+
+SCHEMA: Final = "cuzktop.snapshot/1"
+
+
+def snapshot_document(frame: Frame) -> dict[str, object]:
+    """What `json.dump` takes as `cuzktop snapshot --json`.
+
+    `at_ms` and `since_ms` count from the run's TIMELINE zero.
+    """
+    return {
+        "schema": SCHEMA,
+        "at": frame.at,
+        "at_ms": parts.number(frame.now_ms, parts.MS_DIGITS),
+        "since_ms": parts.number(frame.since_ms, parts.MS_DIGITS),
+        "run": frame.run,
+        "syntheses": [
+            {
+                "job": parts.text(s.job),
+                "partition": s.partition,
+                "elapsed_ms": parts.ms(s.elapsed_ms),
+                "expected_ms": parts.ms(s.expected_ms),
+            }
+            for s in frame.syntheses
+        ],
+        "gpu_queue": [
+            {
+                "job": parts.text(q.job),
+                "partition": q.partition,
+                "waiting_ms": parts.ms(q.waiting_ms),
+            }
+            for q in frame.gpu_queue
+        ],
+        "gpus": [_gpu(gpu, frame.window_s) for gpu in frame.gpus],
+        "jobs": [_job(job) for job in frame.jobs],
+        "counters": _counters(frame.proofs),
+        "verdict": parts.verdict(frame.verdict),
+        "alerts": parts.alerts(frame.alerts),
+        "started": frame.started,
+        "dialect": frame.dialect,
+        "source": parts.source(frame.source) | {"note": parts.text(frame.source.note)},
+        "stages": parts.stages(frame.stages),
+        "partitions": [partition_json(row) for row in frame.recent],
+        "host": None if frame.host is None else _host(frame.host),
+    }
+
+
+def _gpu(gpu: Gpu, window_s: float) -> dict[str, object]:
+    window = gpu.window
+    return {
+        "gpu": gpu.gpu,
+        "lock": _lock(gpu.lock),
+        "window": {
+            "seconds": parts.number(window_s),
+            **parts.ladder(window),
+            "time_pct": None if window is None else parts.time_pct(window.time_pct),
+            "span_ms": None if window is None else parts.ms(window.span_ms),
+            "derived": ["lock_held_pct"] if window is not None and window.lock_derived else [],
+        },
+        "nvml": None if gpu.nvml is None else _nvml(gpu.nvml),
+        "nvml_note": parts.text(gpu.nvml_note if gpu.nvml is None else gpu.nvml.note),
+        "workers": list(gpu.workers),
+    }
+
+
+def _lock(lock: Lock) -> dict[str, object]:
+    """The lock; `candidates` is there only when there are any."""
+    document: dict[str, object] = {
+        "holder": None if lock.holder is None else _holder(lock.holder),
+        "waiting": [_holding(waiter, "waiting_ms") for waiter in lock.waiting],
+        "finishing": [_holding(finisher, "since_ms") for finisher in lock.finishing],
+        "confidence": lock.confidence,
+    }
+    if lock.candidates:
+        document["candidates"] = [_holder(candidate) for candidate in lock.candidates]
+    return document
+
+
+def _holder(holding: Holding) -> dict[str, object]:
+    return _holding(holding, "held_ms") | {"stage": holding.stage}
+
+
+def _holding(holding: Holding, since: str) -> dict[str, object]:
+    """A worker's call; `since` names the age of its state."""
+    return {
+        "worker": holding.worker,
+        "job": parts.text(holding.job),
+        "partition": holding.partition,
+        since: parts.ms(holding.since_ms),
+    }
+
+
+def _nvml(nvml: Nvml) -> dict[str, object] | None:
+    """Means over the window, then the newest reading under names of its own.
+
+    Without a mean the newest reading stands in for it; without any reading there is no object.
+    """
+    util_pct = nvml.util_pct if nvml.mean_util_pct is None else nvml.mean_util_pct
+    power_w = nvml.power_w if nvml.mean_power_w is None else nvml.mean_power_w
+    if util_pct is None and power_w is None and nvml.memory_used_bytes is None:
+        return None
+    return {
+        "util_pct": parts.number(util_pct),
+        "power_w": parts.number(power_w),
+        "samples": nvml.samples,
+        "source": nvml.util_source,
+        "age_ms": parts.ms(nvml.age_ms),
+        "now_util_pct": parts.number(nvml.util_pct),
+        "now_power_w": parts.number(nvml.power_w),
+        "power_limit_w": parts.number(nvml.power_limit_w),
+        "sm_clock_mhz": nvml.sm_clock_mhz,
+        "temperature_c": nvml.temperature_c,
+        "memory_used_bytes": nvml.memory_used_bytes,
+        "memory_total_bytes": nvml.memory_total_bytes,
+        "held_down": nvml.held_down,
+        "name": nvml.name,
+    }
+
+
+def _job(job: JobRow) -> dict[str, object]:
+    document: dict[str, object] = {
+        "job": parts.text(job.job),
+        "attempt": job.attempt,
+        "kind": job.kind,
+        "age_ms": parts.ms(job.age_ms),
+        "total": job.total,
+        "done": job.done,
+        "failed": job.failed,
+        "states": list(job.states),
+    }
+    if job.message:
+        document["message"] = parts.text(job.message)
+    return document
+
+
+def _counters(proofs: Proofs) -> dict[str, object]:
+    return {
+        "completed": proofs.completed,
+        "failed": proofs.failed,
+        "in_flight": proofs.in_flight,
+        "lost": proofs.lost,
+        "seconds_per_proof": parts.number(proofs.seconds_per_proof),
+    }
+
+
+def _host(host: Host) -> dict[str, object]:
+    """The machine and the daemon's process; cuzktop's own cost is the screen's affair."""
+    return {
+        "cpu_pct": parts.number(host.cpu_pct),
+        "memory_used_bytes": host.memory_used_bytes,
+        "memory_total_bytes": host.memory_total_bytes,
+        "load_1m": parts.number(host.load_1m),
+        "psi_cpu_pct": parts.number(host.psi_cpu_pct),
+        "psi_memory_pct": parts.number(host.psi_memory_pct),
+        "daemon_pid": host.daemon_pid,
+        "daemon_cpu_pct": parts.number(host.daemon_cpu_pct),
+        "daemon_rss_bytes": host.daemon_rss_bytes,
+    }
