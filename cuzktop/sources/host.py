@@ -1,0 +1,318 @@
+"""The machine and the daemon's process: CPU, memory, load, pressure; alone imports psutil.
+
+`HostReader` is what we ask of the system and `PsutilReader` asks it; `sample` is one step, whose
+time and reader are arguments; `HostSampler` is the thread that takes a step a second.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
+
+from cuzktop.events import Event, HostSampled, SourceNote
+
+_T = TypeVar("_T")
+
+DEFAULT_PERIOD_S = 1.0
+MIN_PERIOD_S = 0.2
+SEARCH_PERIOD_MS = 10_000.0  # a search reads a file of every process
+RETRY_S = 30.0
+REFUSALS = 3  # pressure isn't in every kernel: asked this often, then no more
+DAEMON_NAMES: Final = ("cuzk-daemon", "cuzk")
+
+Resource = Literal["cpu", "memory"]
+
+
+class HostReadError(Exception):
+    """The system doesn't give a figure; the text says why."""
+
+
+class CpuTime(NamedTuple):
+    """Seconds since the start of the machine, summed over its CPUs."""
+
+    busy_s: float
+    total_s: float
+
+
+class Memory(NamedTuple):
+    """Bytes of the machine; `used` is what no new process could have (total − available)."""
+
+    used_bytes: int
+    total_bytes: int
+
+
+class Process(NamedTuple):
+    """One process. `started_s` tells it from a later one with the same id."""
+
+    started_s: float
+    cpu_s: float
+    rss_bytes: int
+    threads: int
+
+
+class HostReader(Protocol):
+    """What the sampler asks of the system; every method may raise `HostReadError`."""
+
+    def cpu_time(self) -> CpuTime:
+        """Read the machine's CPU time; waiting for a disk isn't busy."""
+
+    def memory(self) -> Memory:
+        """Read the machine's memory."""
+
+    def load_1m(self) -> float:
+        """Read the load average of the last minute."""
+
+    def pressure_pct(self, resource: Resource) -> float:
+        """Read the share of the last 10 s in which some task waited for `resource`."""
+
+    def pids(self, names: Sequence[str]) -> list[int]:
+        """Find the processes that bear one of `names`."""
+
+    def process(self, pid: int | None) -> Process:
+        """Read one process, our own without `pid`."""
+
+
+@dataclass(slots=True)
+class SamplerState:
+    """What one step leaves for the next. `daemon_pid` is the process to watch, if it is known."""
+
+    daemon_pid: int | None = None
+    search_at_ms: float | None = None
+    cpu: CpuTime | None = None
+    seen: dict[int | None, tuple[float, Process]] = field(default_factory=dict)  # pid → when, what
+    refusals: dict[str, int] = field(default_factory=dict)
+
+
+# ------------------------------------------------------------------------------- one step
+
+
+def sample(reader: HostReader, clock: Callable[[], float], state: SamplerState) -> HostSampled:
+    """Read the machine once; `clock` gives wall-clock ms.
+
+    A rate needs two readings: the first is None, never 0. A figure that the system doesn't give is
+    None, and so is everything of a daemon that doesn't run.
+    """
+    cpu = _ask(reader.cpu_time)
+    at_ms = clock()
+    cpu_pct = _machine_pct(state.cpu, cpu)
+    state.cpu = cpu
+    memory = _ask(reader.memory)
+    daemon, daemon_cpu_pct = _daemon(reader, clock, state)
+    own, own_cpu_pct = _process(reader, clock, state, None)
+    return HostSampled(
+        at_ms=at_ms,
+        cpu_pct=cpu_pct,
+        memory_used_bytes=None if memory is None else memory.used_bytes,
+        memory_total_bytes=None if memory is None else memory.total_bytes,
+        load_1m=_ask(reader.load_1m),
+        psi_cpu_pct=_pressure(reader, state, "cpu"),
+        psi_memory_pct=_pressure(reader, state, "memory"),
+        daemon_pid=None if daemon is None else state.daemon_pid,
+        daemon_cpu_pct=daemon_cpu_pct,
+        daemon_rss_bytes=None if daemon is None else daemon.rss_bytes,
+        daemon_threads=None if daemon is None else daemon.threads,
+        own_cpu_pct=own_cpu_pct,
+        own_rss_bytes=None if own is None else own.rss_bytes,
+    )
+
+
+def _ask(read: Callable[[], _T]) -> _T | None:
+    try:
+        return read()
+    except HostReadError:
+        return None
+
+
+def _machine_pct(before: CpuTime | None, now: CpuTime | None) -> float | None:
+    if before is None or now is None or now.total_s <= before.total_s:
+        return None
+    share = (now.busy_s - before.busy_s) / (now.total_s - before.total_s)
+    return min(100.0, max(0.0, 100.0 * share))
+
+
+def _pressure(reader: HostReader, state: SamplerState, resource: Resource) -> float | None:
+    if state.refusals.get(resource, 0) >= REFUSALS:
+        return None
+    try:
+        return reader.pressure_pct(resource)
+    except HostReadError:
+        state.refusals[resource] = state.refusals.get(resource, 0) + 1
+        return None
+
+
+def _daemon(
+    reader: HostReader, clock: Callable[[], float], state: SamplerState
+) -> tuple[Process | None, float | None]:
+    """Read the daemon; look for it by name while there is none."""
+    if state.daemon_pid is not None:
+        daemon, cpu_pct = _process(reader, clock, state, state.daemon_pid)
+        if daemon is not None:
+            return daemon, cpu_pct
+        state.daemon_pid = None
+    now_ms = clock()
+    due_ms = state.search_at_ms
+    if due_ms is not None and now_ms < due_ms <= now_ms + SEARCH_PERIOD_MS:
+        return None, None
+    state.search_at_ms = now_ms + SEARCH_PERIOD_MS
+    alive = {
+        pid: process
+        for pid in _ask(lambda: reader.pids(DAEMON_NAMES)) or ()
+        if (process := _ask(partial(reader.process, pid))) is not None
+    }
+    if not alive:
+        return None, None
+    # The name is the command-line client's too: the daemon is the one that holds the parameters.
+    state.daemon_pid = max(alive, key=lambda pid: alive[pid].rss_bytes)
+    return _process(reader, clock, state, state.daemon_pid)
+
+
+def _process(
+    reader: HostReader, clock: Callable[[], float], state: SamplerState, pid: int | None
+) -> tuple[Process | None, float | None]:
+    """Read a process and its CPU time since the last reading, in per cent of one core."""
+    now = _ask(lambda: reader.process(pid))
+    now_ms = clock()
+    before = state.seen.pop(pid, None)
+    if now is None:
+        return None, None
+    state.seen[pid] = (now_ms, now)
+    if before is None or before[1].started_s != now.started_s or now_ms <= before[0]:
+        return now, None
+    used_ms = 1000.0 * (now.cpu_s - before[1].cpu_s)
+    return now, max(0.0, 100.0 * used_ms / (now_ms - before[0]))
+
+
+# ------------------------------------------------------------------------------- thread
+
+
+class HostSampler(threading.Thread):
+    """Puts a `HostSampled` on `events` every `period_s`; a daemon thread that raises nothing.
+
+    `clock` gives wall-clock ms. Without `daemon_pid`, or once that process is gone, the daemon is
+    looked for by name.
+    """
+
+    def __init__(
+        self,
+        events: queue.SimpleQueue[Event],
+        clock: Callable[[], float],
+        stop: threading.Event,
+        *,
+        period_s: float = DEFAULT_PERIOD_S,
+        daemon_pid: int | None = None,
+        reader: HostReader | None = None,
+    ) -> None:
+        """Take `period_s` in seconds; without a `reader`, ask psutil."""
+        super().__init__(name="cuzktop-host", daemon=True)
+        self._events = events
+        self._clock = clock
+        self._stop_event = stop
+        self._period_s = max(MIN_PERIOD_S, period_s)
+        self._reader = reader
+        self._state = SamplerState(daemon_pid=daemon_pid)
+
+    def run(self) -> None:
+        """Take a step a period until told to stop."""
+        noted = False
+        while not self._stop_event.is_set():
+            began_ms = self._clock()
+            wait_s = self._period_s
+            try:
+                if self._reader is None:
+                    self._reader = PsutilReader()
+                self._events.put(sample(self._reader, self._clock, self._state))
+            except Exception as error:  # noqa: BLE001  # a fault here must not end the readings
+                if not noted:
+                    self._events.put(self._note(error))
+                noted, wait_s = True, RETRY_S
+            spent_s = max(0.0, (self._clock() - began_ms) / 1000.0)
+            self._stop_event.wait(max(0.0, wait_s - spent_s))
+
+    def _note(self, error: Exception) -> SourceNote:
+        if isinstance(error, ImportError):
+            why = "the Python package psutil is missing: pip install psutil"
+        else:
+            why = " ".join(f"{type(error).__name__}: {error}".split())
+        return SourceNote(
+            at_ms=self._clock(), level="warning", text=f"no readings of the host: {why}"
+        )
+
+
+# ------------------------------------------------------------------------------- psutil
+
+
+class PsutilReader:
+    """The system by psutil, and by /proc where psutil has no call (Linux)."""
+
+    def __init__(self, proc: Path = Path("/proc")) -> None:
+        """Import psutil. Raises ImportError without it."""
+        import psutil  # noqa: PLC0415  # 20 ms that only the sampler's thread should pay
+
+        self._psutil: Any = psutil
+        self._proc = proc
+
+    def cpu_time(self) -> CpuTime:
+        """Read the machine's CPU time; a guest's is in its host's already."""
+        times = self._psutil.cpu_times()
+        guest_s = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
+        total_s = sum(times) - guest_s
+        return CpuTime(busy_s=total_s - times.idle - getattr(times, "iowait", 0.0), total_s=total_s)
+
+    def memory(self) -> Memory:
+        """Read MemTotal − MemAvailable and MemTotal."""
+        memory = self._psutil.virtual_memory()
+        return Memory(used_bytes=memory.total - memory.available, total_bytes=memory.total)
+
+    def load_1m(self) -> float:
+        """Read the load average of the last minute."""
+        try:
+            return os.getloadavg()[0]
+        except OSError as error:
+            raise HostReadError(str(error)) from None
+
+    def pressure_pct(self, resource: Resource) -> float:
+        """Read avg10 of the line `some avg10=1.23 avg60=… total=…` (kernel docs, psi.rst)."""
+        try:
+            text = (self._proc / "pressure" / resource).read_text("ascii")
+            return float(text.split("some avg10=", 1)[1].split(None, 1)[0])
+        except (OSError, ValueError, IndexError) as error:
+            raise HostReadError(str(error)) from None
+
+    def pids(self, names: Sequence[str]) -> list[int]:
+        """Find processes by the name that the kernel keeps (15 characters, /proc/PID/comm)."""
+        wanted = {name[:15] for name in names}
+        try:
+            with os.scandir(self._proc) as entries:
+                pids = [entry.name for entry in entries if entry.name.isdigit()]
+        except OSError as error:
+            raise HostReadError(str(error)) from None
+        return [int(pid) for pid in pids if self._comm(pid) in wanted]
+
+    def _comm(self, pid: str) -> str:
+        try:
+            with open(f"{self._proc}/{pid}/comm", "rb") as file:  # noqa: PTH123  # 5000 a search
+                return file.read(64).decode(errors="replace").rstrip("\n")
+        except OSError:
+            return ""
+
+    def process(self, pid: int | None) -> Process:
+        """Read one process; made anew each time, so that a later one isn't taken for it."""
+        psutil = self._psutil
+        try:
+            process = psutil.Process(pid)
+            with process.oneshot():
+                times = process.cpu_times()
+                return Process(
+                    started_s=process.create_time(),
+                    cpu_s=times.user + times.system,
+                    rss_bytes=process.memory_info().rss,
+                    threads=process.num_threads(),
+                )
+        except (psutil.Error, OSError, ValueError) as error:
+            raise HostReadError(str(error)) from None
