@@ -422,6 +422,12 @@ class SourceNote(NamedTuple):
     text: str
 
 
+class PlayedAgain(NamedTuple):
+    """A canned log begins anew: what was known of it is of the round before."""
+
+    at_ms: float
+
+
 LogEvent = (
     Tick
     | DaemonStarted
@@ -465,5 +471,5 @@ LogEvent = (
     | Noticed
     | LineUnparsed
 )
-SampleEvent = GpuSampled | GpuSamplerNote | HostSampled | SourceNote
+SampleEvent = GpuSampled | GpuSamplerNote | HostSampled | SourceNote | PlayedAgain
 Event = LogEvent | SampleEvent

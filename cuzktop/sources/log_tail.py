@@ -1,0 +1,455 @@
+"""One growing log file, followed across everything that happens to log files.
+
+`Follower` asks the file system and answers with bytes; `LogTail` is the thread around it. The
+open descriptor is polled: a watch on a file goes blind at a rotation and costs more at rest. What
+a poll sees a second late (a new file under the path), a watch on the directory may report sooner.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import stat
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+from cuzktop.events import Event, SourceNote
+from cuzktop.settings import LOG_POLL_S, READ_BLOCK_BYTES, START_BACK_BYTES, START_BACK_MS
+from cuzktop.sources.files import LogParser, find_start, unreadable
+
+TAIL_BYTES = 64  # what was read last is compared with what stands there now
+HEAD_BYTES = 64  # with the inode and the tail, tells a copy of the file from another file
+COPY_LEAST_BYTES = 16 * 1024  # less text than this proves no copy
+FIRST_READ_BYTES = 4096  # most polls find little; a larger buffer costs more than the reading
+POLL_BYTES = 256 * 1024  # one poll reads no more, so that stopping and progress stay prompt
+PATH_CHECK_MS = 1000.0  # the path is looked at this often, the open file at every poll
+KEEP_WAITING = 8  # empty files, if a log is rotated daily and its writer is never told
+IDLE_MS = 2000.0  # silence after which a held half line may be looked at
+WATCH_STEP_MS = 400  # the watch wakes that often to see nothing; 50 ms would cost ten times a poll
+
+Emit = Callable[[Sequence[Event]], object]
+
+
+class Cut(NamedTuple):
+    """The bytes after this don't continue the bytes before it; `text` says why."""
+
+    text: str
+    level: str = "info"
+
+
+class Say(NamedTuple):
+    """Something about the file that the user should know; the bytes go on."""
+
+    text: str
+    level: str = "info"
+
+
+Piece = bytes | Cut | Say
+
+
+class Follower:
+    """The bytes of the file that `path` names, as they are written. No thread, no clock.
+
+    A file is another one when device or inode differ, when it got smaller than what was read of
+    it, or when what was read last no longer stands there; then it is read from its start. While
+    the descriptor is open its inode can't be given to another file, so those are enough.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        back_ms: float = START_BACK_MS,
+        max_bytes: int = START_BACK_BYTES,
+    ) -> None:
+        """Follow `path`, beginning as find_start says. It need not exist yet."""
+        self.path = path
+        self.more = False  # the last poll stopped before the file's end
+        self.read_bytes = 0  # of what was there at the first look
+        self.total_bytes = 0
+        self._back_ms = back_ms
+        self._max_bytes = max_bytes
+        self._file: BinaryIO | None = None
+        self._fd = -1  # its descriptor
+        self._waiting: list[BinaryIO] = []  # new files under the path, the oldest first
+        self._offset = 0
+        self._tail = b""
+        self._head = b""
+        self._identity = (-1, -1)  # device and inode
+        self._in_hole = False  # nothing but NULs since the start of the file
+        self._checked_ms: float | None = None
+        self._failed = False  # reading did, and has not succeeded since
+        self._said = ""  # what is wrong with the path now; said once
+
+    def recheck(self) -> None:
+        """Let the next poll look at the path, however short ago that was."""
+        self._checked_ms = None
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        for file in (self._file, *self._waiting):
+            if file is not None:
+                file.close()
+        self._file, self._fd = None, -1
+        self._waiting.clear()
+
+    def poll(self, now_ms: float) -> list[Piece]:
+        """What is new since the last poll: bytes, in blocks, and what happened in between.
+
+        `now_ms` may come from any clock that only rises. Never raises OSError.
+        """
+        pieces: list[Piece] = []
+        try:
+            if self._file is None and not self._first_open(pieces):
+                return pieces
+            self._read(pieces)
+            if self._failed:
+                self._failed = False
+                self._good(pieces, "can be read again")
+            if not self.more and self._is_time(now_ms):
+                self._look_at_path(pieces)
+            # The writer has gone on to a new file once that has bytes in it; what the old one
+            # holds after that was seen is all there will be.
+            while self._waiting and not self.more and any(map(_size, self._waiting)):
+                self._read(pieces)
+                if not self.more:
+                    self._switch(pieces)
+                    self._read(pieces)
+        except OSError as error:
+            self._say(pieces, f"{unreadable(self.path, error).message}; trying again", "error")
+            self._failed = True
+            self.close()  # opened again at the next poll
+            self.more = False
+        return pieces
+
+    # ------------------------------------------------------------ the open file
+
+    def _read(self, pieces: list[Piece]) -> None:
+        """Read the open file, at most POLL_BYTES of it; sets `more`."""
+        block = READ_BLOCK_BYTES if self.more else FIRST_READ_BYTES
+        left = POLL_BYTES
+        self.more = True
+        while self.more and left > 0:
+            tail, asked = self._tail, min(block, left)
+            got = os.pread(self._fd, len(tail) + asked, self._offset - len(tail))
+            if not got.startswith(tail):
+                short = os.fstat(self._fd).st_size < self._offset
+                what = "was truncated" if short else "was rewritten"
+                pieces.append(Cut(f"{self.path} {what}; reading it from its start"))
+                self._offset, self._tail, self._head, self._in_hole = 0, b"", b"", True
+                continue
+            fresh = got[len(tail) :]
+            self.more = len(fresh) == asked
+            self._offset += len(fresh)
+            self._tail = got[-TAIL_BYTES:]
+            self.read_bytes += len(fresh)
+            left -= len(fresh)
+            block = READ_BLOCK_BYTES
+            if self._in_hole and fresh:
+                fresh = self._after_hole(fresh)
+            if fresh:
+                pieces.append(fresh)
+
+    def _after_hole(self, fresh: bytes) -> bytes:
+        """`fresh` without the NULs at the front of the file.
+
+        A writer that does not append goes on at its old place after a truncation: what lies
+        before it is a hole that reads as NULs, gigabytes of them at times.
+        """
+        text = fresh.lstrip(b"\0")
+        if text:
+            self._in_hole = False
+            return text
+        try:
+            data_at = os.lseek(self._fd, self._offset, os.SEEK_DATA)
+        except OSError:  # no data after it, or a file system without holes
+            return b""
+        if data_at > self._offset:
+            self._offset = data_at
+            self._tail = b"\0" * TAIL_BYTES
+        return b""
+
+    # ------------------------------------------------------------ the path
+
+    def _is_time(self, now_ms: float) -> bool:
+        if self._checked_ms is not None and now_ms - self._checked_ms < PATH_CHECK_MS:
+            return False
+        self._checked_ms = now_ms
+        return True
+
+    def _first_open(self, pieces: list[Piece]) -> bool:
+        """Open the path if it is there; False (and said once) if not."""
+        file = self._open(pieces)
+        if file is None:
+            return False
+        self._waiting.append(file)
+        if not self._failed:
+            self._good(pieces, "is there; reading it")
+        if self._is_same(file):  # reading failed for a while
+            self._take(file, self._offset)
+        else:
+            if self._offset:
+                pieces.append(Cut(f"{self.path} is another file now; reading it from its start"))
+            self._take(file, self._start(file))
+        return True
+
+    def _open(self, pieces: list[Piece]) -> BinaryIO | None:
+        try:
+            mode = self.path.stat().st_mode
+            if stat.S_ISDIR(mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if not stat.S_ISREG(mode):
+                text = f"{self.path} is not a plain file; use cuzktop - < {self.path}"
+                self._say(pieces, text, "error")
+                return None
+            return cast("BinaryIO", io.FileIO(self.path, "rb"))
+        except FileNotFoundError:
+            self._say(pieces, f"{self.path} is not there; waiting for it", "warning")
+        except OSError as error:
+            self._say(pieces, f"{unreadable(self.path, error)}; trying again", "error")
+        return None
+
+    def _say(self, pieces: list[Piece], text: str, level: str) -> None:
+        """Say it, unless it was said last."""
+        if text != self._said:
+            self._said = text
+            pieces.append(Say(text, level))
+
+    def _good(self, pieces: list[Piece], text: str) -> None:
+        """Take back what was said last, if something was."""
+        if self._said:
+            self._said = ""
+            pieces.append(Say(f"{self.path} {text}"))
+
+    def _start(self, file: BinaryIO) -> int:
+        return find_start(file, back_ms=self._back_ms, max_bytes=self._max_bytes)
+
+    def _take(self, file: BinaryIO, offset: int) -> None:
+        """Follow `file` from `offset` on."""
+        fd, before = file.fileno(), min(TAIL_BYTES, offset)
+        tail, head = os.pread(fd, before, offset - before), os.pread(fd, HEAD_BYTES, 0)
+        self.read_bytes = 0
+        self.total_bytes = max(0, os.fstat(fd).st_size - offset)
+        self._offset, self._tail, self._head, self._in_hole = offset, tail, head, offset == 0
+        self._identity = _identity(file)
+        self._waiting.remove(file)
+        former, self._file, self._fd = self._file, file, fd
+        if former is not None:
+            former.close()
+
+    def _look_at_path(self, pieces: list[Piece]) -> None:
+        """See whether the path names another file by now; if so, it waits for its turn.
+
+        It is opened at once: the path may name yet another one when the daemon writes to it.
+        """
+        try:
+            there = self.path.stat()
+        except OSError as error:
+            lost = isinstance(error, FileNotFoundError | NotADirectoryError)
+            why = "is gone" if lost else unreadable(self.path, error).message
+            self._say(pieces, f"{self.path} {why}; the open file is still read", "warning")
+            return
+        identity = (there.st_dev, there.st_ino)
+        if identity == self._identity:
+            self._good(pieces, "is back")
+            if len(self._head) < HEAD_BYTES:
+                self._head = os.pread(self._fd, HEAD_BYTES, 0)
+            return
+        if there.st_size == 0:
+            # Whoever rotates makes the new file; the daemon may go on writing to the old one.
+            text = f"{self.path} is a new, empty file; the old one is still read"
+            self._say(pieces, text, "info")
+        if identity in map(_identity, self._waiting):
+            return
+        file = self._open(pieces)
+        if file is not None:
+            self._waiting.append(file)
+        if len(self._waiting) > KEEP_WAITING:
+            self._waiting.pop(0).close()
+
+    def _switch(self, pieces: list[Piece]) -> None:
+        """Go over to the oldest file that waits."""
+        file = self._waiting[0]
+        self._said = ""
+        if self._is_copy(file):
+            pieces.append(Say(f"{self.path} was replaced by a copy of itself"))
+            self._take(file, self._offset)
+            return
+        # Only a file that was there before, as behind a switched link, can be a large one.
+        start = self._start(file) if _size(file) > self._max_bytes else 0
+        if _size(file) or len(self._waiting) == 1:
+            pieces.append(Cut(f"{self.path} is another file now; reading it from its start"))
+        self._take(file, start)
+
+    def _is_copy(self, file: BinaryIO) -> bool:
+        """Whether another `file` holds what was read of the open one, at the same place."""
+        return self._offset >= COPY_LEAST_BYTES and self._reads_alike(file)
+
+    def _is_same(self, file: BinaryIO) -> bool:
+        """Whether `file` is the one that was read before, and not one that got its inode."""
+        if self._identity != _identity(file):
+            return self._is_copy(file)
+        return self._reads_alike(file)
+
+    def _reads_alike(self, file: BinaryIO) -> bool:
+        if not self._offset:
+            return False
+        fd, tail = file.fileno(), self._tail
+        same_head = os.pread(fd, len(self._head), 0) == self._head
+        return same_head and os.pread(fd, len(tail), self._offset - len(tail)) == tail
+
+
+def _size(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
+
+
+def _identity(file: BinaryIO) -> tuple[int, int]:
+    status = os.fstat(file.fileno())
+    return status.st_dev, status.st_ino
+
+
+class LogTail(threading.Thread):
+    """A daemon thread that reads a growing log, hands it to the parser, and emits the events.
+
+    It ends by `stop`, and only by it: what goes wrong becomes a SourceNote.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        parser: LogParser,
+        emit: Emit,
+        *,
+        clock: Callable[[], float],
+        wait: Callable[[float], bool] | None = None,
+        poll_s: float = LOG_POLL_S,
+        back_ms: float = START_BACK_MS,
+        max_bytes: int = START_BACK_BYTES,
+        on_progress: Callable[[int, int], object] | None = None,
+        on_idle: Callable[[], Sequence[Event]] | None = None,
+        watch: bool = True,
+    ) -> None:
+        """Prepare to follow `path`.
+
+        `clock` gives wall-clock milliseconds. `wait` sleeps so many seconds and says whether to
+        stop; without one, `stop` and `wake` end the sleep. `on_progress` is called with bytes
+        read and bytes there were, until the log's end is reached for the first time. `on_idle`
+        is asked once for events when nothing came for two seconds.
+        """
+        super().__init__(name="log-tail", daemon=True)
+        self.caught_up = False  # the log's end was reached once
+        self._follower = Follower(path, back_ms=back_ms, max_bytes=max_bytes)
+        self._parser = parser
+        self._emit = emit
+        self._clock = clock
+        self._wait = wait or self._sleep
+        self._poll_s = poll_s
+        self._on_progress = on_progress
+        self._on_idle = on_idle
+        self._silent_since_ms: float | None = None
+        self._stopped = threading.Event()
+        self._woken = threading.Event()
+        self._watch = DirectoryWatch(path, self.wake) if watch else None
+
+    def stop(self) -> None:
+        """End the thread soon."""
+        self._stopped.set()
+        self._woken.set()
+        if self._watch is not None:
+            self._watch.stop()
+
+    def wake(self) -> None:
+        """Look at the file and the path now."""
+        self._woken.set()
+
+    def _sleep(self, seconds: float) -> bool:
+        if self._woken.wait(seconds):
+            self._woken.clear()
+            self._follower.recheck()
+        return self._stopped.is_set()
+
+    def step(self) -> bool:
+        """Poll once; whether there is more to read at once."""
+        now_ms = self._clock()
+        events: list[Event] = []
+        pieces = self._follower.poll(now_ms)
+        for piece in pieces:
+            if isinstance(piece, bytes):
+                events += self._parser.feed(piece)
+                continue
+            if isinstance(piece, Cut):
+                events += self._parser.cut()
+            events.append(SourceNote(now_ms, piece.level, piece.text))
+        if pieces:
+            self._silent_since_ms = now_ms
+        elif self._silent_since_ms is not None and now_ms - self._silent_since_ms >= IDLE_MS:
+            self._silent_since_ms = None
+            events += self._on_idle() if self._on_idle else ()
+        if events:
+            self._emit(events)
+        if not self.caught_up:
+            self._tell_progress()
+        return self._follower.more
+
+    def _tell_progress(self) -> None:
+        follower = self._follower
+        read, total = follower.read_bytes, follower.total_bytes
+        self.caught_up = not follower.more
+        if self._on_progress is not None:
+            self._on_progress(min(read, total), total)
+        if self.caught_up and self._watch is not None:
+            with contextlib.suppress(RuntimeError):  # no more threads
+                self._watch.start()  # only now: loading it competes with the first screen
+
+    def run(self) -> None:
+        """Poll until told to stop."""
+        try:
+            while not self._stopped.is_set():
+                if not self.step() and self._wait(self._poll_s):
+                    break
+        except Exception as error:  # noqa: BLE001 - the thread ends here; the screen goes on
+            text = f"reading the log stopped: {type(error).__name__}: {error}"
+            self._emit([SourceNote(self._clock(), "error", text)])
+        finally:
+            self._follower.close()
+
+
+class DirectoryWatch(threading.Thread):
+    """Calls `wake` when a file of the log's name comes or goes. Its failure harms nothing."""
+
+    def __init__(self, path: Path, wake: Callable[[], object]) -> None:
+        """Watch the folder of `path`, and of what it points to if it is a link."""
+        super().__init__(name="log-watch", daemon=True)
+        self._path = path
+        self._wake = wake
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """End the thread within a step or so."""
+        self._stopped.set()
+
+    def run(self) -> None:
+        """Watch until told to stop, or for as long as watching works."""
+        try:
+            from watchfiles import Change, watch  # noqa: PLC0415 - 38 ms that start-up hasn't got
+
+            places = {self._path.absolute(), self._path.resolve()}
+            names = {place.name for place in places}
+            for _ in watch(
+                *{place.parent for place in places},
+                watch_filter=lambda change, name: (
+                    change is not Change.modified and Path(name).name in names
+                ),
+                step=WATCH_STEP_MS,
+                debounce=WATCH_STEP_MS,
+                recursive=False,
+                stop_event=self._stopped,
+                raise_interrupt=False,
+            ):
+                self._wake()
+        except Exception:  # noqa: BLE001 - no inotify, no such folder: the poll sees it anyway
+            return

@@ -1,0 +1,424 @@
+"""Canned logs: their own time, how they are played, and the demos themselves."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cuzktop.errors import SourceUnreadableError, UsageError
+from cuzktop.events import Event, GpuSampled, LineUnparsed, LogEvent, PlayedAgain, SourceNote
+from cuzktop.sources import replay
+from cuzktop.sources.files import open_log, read_blocks
+from cuzktop.sources.replay import (
+    LINGER_S,
+    Demo,
+    LineClock,
+    Replay,
+    demo,
+    demo_folder,
+    demo_names,
+)
+
+ZERO_S = 1_773_450_000  # 2026-03-14T01:00:00Z
+ENGINE = b"2026-03-14T01:00:00.500000Z  INFO cuzk_core::engine: starting cuzk engine x=true\n"
+
+
+def mark(offset_ms: int, name: str = "SYNTH_START") -> bytes:
+    return b"TIMELINE,%d,%s,job,partition=0\n" % (offset_ms, name.encode())
+
+
+def stamped(second: int, text: str = "x") -> bytes:
+    return (
+        f"2026-03-14T01:{second // 60:02d}:{second % 60:02d}.000000Z  INFO cuzk: {text}\n".encode()
+    )
+
+
+def seconds(lines: Sequence[bytes]) -> list[float | None]:
+    """The lines' times, in seconds after the engine's start."""
+    clock = LineClock()
+    times = [clock.read(line) for line in lines]
+    return [None if us is None else (us - ZERO_S * 10**6 - 500_000) / 1e6 for us in times]
+
+
+# ---------------------------------------------------------------- a log's own time
+
+
+def test_both_clocks_are_one() -> None:
+    lines = [b"Caused by:\n", ENGINE, mark(2000), b"CUZK_TIMING: prep_msm_ms=1\n", stamped(4)]
+    assert seconds([*lines, mark(5000), b"\n"]) == [None, 0.0, 2.0, 2.0, 3.5, 5.0, 5.0]
+
+
+def test_a_torn_line_has_the_time_of_the_line_that_tore_it() -> None:
+    lines = [
+        ENGINE,
+        mark(2000),
+        b"TIMELINE,30CUZK_TIMING: prep_msm_ms=1\n",
+        b"00,GPU_START,job,worker=0\n",
+        b"TIMELINE,\x1b[2m2026-03-14T01:00:03.500000Z\x1b[0m \x1b[32m INFO\x1b[0m x\n",
+        b"2900,GPU_START,job,worker=0\n",
+    ]
+    assert seconds(lines) == [0.0, 2.0, 2.0, 2.0, 3.0, 3.0]
+
+
+def test_time_never_falls() -> None:
+    assert seconds([ENGINE, mark(2000), mark(1990), mark(2010)]) == [0.0, 2.0, 2.0, 2.01]
+
+
+def test_a_restart_counts_from_the_new_engine() -> None:
+    again = b"2026-03-14T01:10:00.500000Z  INFO cuzk_core::engine: starting cuzk engine\n"
+    assert seconds([ENGINE, mark(590_000), again, mark(10)]) == [0.0, 590.0, 600.0, 600.01]
+
+
+def test_a_restart_without_its_start_up_lines_goes_on_from_there() -> None:
+    lines = [ENGINE, mark(590_000), mark(2000), mark(2100), mark(5100)]
+    assert seconds(lines) == [0.0, 590.0, 590.0, 590.0, 593.0]
+
+
+def test_one_absurd_time_is_not_believed() -> None:
+    lines = [ENGINE, mark(2000), mark(99_000_000), mark(2500), mark(3), mark(3000), stamped(3599)]
+    assert seconds([*lines, mark(3500)])[-5:] == [2.5, 2.5, 3.0, 3.0, 3.5]
+
+
+def test_a_long_silence_is_believed_at_the_second_line() -> None:
+    assert seconds([ENGINE, mark(1000), mark(3_000_000), mark(3_000_500)])[-2:] == [1.0, 3000.5]
+
+
+def test_without_time_stamps_the_log_begins_in_1970() -> None:
+    clock = LineClock()
+    assert [clock.read(mark(ms)) for ms in (7_000_000, 7_000_500)] == [0, 500_000]
+
+
+def test_an_impossible_date_is_no_time() -> None:
+    assert LineClock().read(b"2026-02-31T00:00:00.000000Z INFO x\n") is None
+
+
+@given(st.lists(st.one_of(st.integers(0, 10**9).map(mark), st.integers(0, 3599).map(stamped))))
+def test_time_rises_in_any_log(lines: list[bytes]) -> None:
+    times = [time for time in seconds(lines) if time is not None]
+    assert times == sorted(times)
+
+
+# ---------------------------------------------------------------- playing
+
+
+class Lines:
+    """A parser that makes an event of every line."""
+
+    def feed(self, data: bytes) -> list[LogEvent]:
+        return [LineUnparsed(line, "") for line in data.decode().splitlines()]
+
+    def finish(self) -> list[LogEvent]:
+        return [LineUnparsed("", "finished")]
+
+    def cut(self) -> list[LogEvent]:
+        return [LineUnparsed("", "cut")]
+
+
+class Stage:
+    """Where a log is played: a clock that only waiting moves, and what was emitted when."""
+
+    def __init__(self, stop_after_s: float = 1e9) -> None:
+        self.now_ms = 50_000.0
+        self.stop_at_ms = self.now_ms + stop_after_s * 1000
+        self.emitted: list[tuple[float, Event]] = []
+        self.times: list[float] = []
+        self.now_in_log: Callable[[], float] = lambda: 0.0
+
+    def clock(self) -> float:
+        return self.now_ms
+
+    def wait(self, seconds: float) -> bool:
+        self.now_ms += seconds * 1000
+        return self.now_ms >= self.stop_at_ms
+
+    def emit(self, events: Sequence[Event]) -> None:
+        self.emitted += [((self.now_ms - 50_000) / 1000, event) for event in events]
+
+    def lines(self) -> list[tuple[float, str]]:
+        """When each line came, in seconds after the beginning."""
+        return [
+            (round(at_s, 3), event.raw)
+            for at_s, event in self.emitted
+            if isinstance(event, LineUnparsed)
+        ]
+
+    def samples(self) -> list[tuple[float, float | None]]:
+        return [
+            (round(at_s, 3), event.power_w)
+            for at_s, event in self.emitted
+            if isinstance(event, GpuSampled)
+        ]
+
+    def rounds(self) -> int:
+        return sum(isinstance(event, PlayedAgain) for _, event in self.emitted)
+
+    def notes(self) -> list[str]:
+        return [event.text for _, event in self.emitted if isinstance(event, SourceNote)]
+
+
+def sample(second: float) -> GpuSampled:
+    at_ms = (ZERO_S + 0.5 + second) * 1000
+    return GpuSampled(at_ms, 0, 50.0, "utilization.gpu", 1000.0, power_w=second)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "daemon.log"
+    path.write_bytes(ENGINE + b"".join(mark(ms) for ms in range(1000, 20_001, 1000)))
+    return path
+
+
+def play(log: Path, stage: Stage, **options: object) -> Replay:
+    made = Replay(log, Lines(), stage.emit, clock=stage.clock, wait=stage.wait, **options)  # type: ignore[arg-type]
+    stage.now_in_log = made.now_ms
+    return made
+
+
+def test_history_comes_at_once_and_the_rest_in_its_own_time(log: Path) -> None:
+    stage = Stage()
+    player = play(log, stage, start_s=10.0, again=False)
+    assert player.now_ms() == (ZERO_S + 10.5) * 1000
+    player.run()
+    lines = stage.lines()[:-1]
+    assert [raw for _, raw in lines] == log.read_text().splitlines()
+    assert [at_s for at_s, _ in lines] == [0.0] * 11 + [float(s) for s in range(1, 11)]
+    assert stage.emitted[-2][1] == LineUnparsed("", "finished")
+    assert stage.notes() == ["the log has ended"]
+    assert player.now_ms() == (ZERO_S + 20.5) * 1000
+
+
+@pytest.mark.parametrize("speed", [0.5, 10.0])
+def test_speed(log: Path, speed: float) -> None:
+    stage = Stage()
+    play(log, stage, start_s=10.0, speed=speed, again=False).run()
+    assert stage.lines()[-1][0] == pytest.approx(10.0 / speed, abs=0.1)
+
+
+def test_lines_that_are_close_come_together(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.log"
+    path.write_bytes(ENGINE + b"".join(mark(ms) for ms in range(1000, 3000)))
+    stage = Stage()
+    waits: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        waits.append(seconds)
+        return stage.wait(seconds)
+
+    player = Replay(
+        path, Lines(), stage.emit, clock=stage.clock, wait=wait, start_s=1.0, again=False
+    )
+    player.run()
+    assert len(waits) == 40
+    assert len(stage.lines()) == 2002
+    assert all(
+        at_s - int(raw.split(",")[1]) / 1000 + 1 < 0.051 for at_s, raw in stage.lines()[1:-1]
+    )
+
+
+def test_samples_come_in_step(log: Path) -> None:
+    stage = Stage()
+    at = [-5.0, 3.0, 9.9, 10.25, 15.0, 15.5, 99.0]
+    play(
+        log, stage, start_s=10.0, again=False, samples=lambda: [sample(second) for second in at]
+    ).run()
+    assert stage.samples() == [
+        (0.0, -5.0),
+        (0.0, 3.0),
+        (0.0, 9.9),
+        (0.25, 10.25),
+        (5, 15),
+        (5.5, 15.5),
+    ]
+
+
+def test_it_is_played_again_from_the_start(log: Path) -> None:
+    stage = Stage(stop_after_s=2 * (10 + LINGER_S) + 1)
+    rounds: list[int] = []
+
+    def samples() -> list[GpuSampled]:
+        rounds.append(player.round)
+        return [sample(3.0)]
+
+    player = play(log, stage, start_s=10.0, samples=samples)
+    player.run()
+    assert rounds == [0, 1, 2]
+    assert stage.rounds() == 2
+    raw = log.read_text().splitlines()
+    lines = stage.lines()
+    assert [line for _, line in lines] == [*raw, "", *raw, "", *raw[:11]]
+    assert lines[21:23] == [(13.0, ""), (13.0, raw[0])]
+    assert len(stage.samples()) == 3
+    [note, _] = [event for _, event in stage.emitted if isinstance(event, PlayedAgain)]
+    assert note.at_ms == (ZERO_S + 10.5) * 1000
+
+
+def test_without_a_start_it_is_played_from_where_the_gpu_works(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.log"
+    path.write_bytes(ENGINE + mark(1000) + mark(40_000, "GPU_START") + mark(50_000))
+    stage = Stage()
+    player = play(path, stage, again=False)
+    assert player.now_ms() == (ZERO_S + 40.5) * 1000
+    player.run()
+    assert [at_s for at_s, _ in stage.lines()] == [0, 0, 0, 10, 10]
+
+
+@pytest.mark.parametrize("text", [b"", b"nothing to do with us\n", ENGINE, ENGINE.rstrip()])
+@pytest.mark.parametrize("start_s", [None, 0.0, 1e6])
+def test_a_log_without_a_clock_or_past_its_end_is_history(
+    tmp_path: Path, text: bytes, start_s: float | None
+) -> None:
+    path = tmp_path / "daemon.log"
+    path.write_bytes(text)
+    stage = Stage()
+    play(path, stage, start_s=start_s, again=False).run()
+    assert [raw for _, raw in stage.lines()[:-1]] == text.decode().splitlines()
+    assert stage.now_ms == 50_000.0
+
+
+def test_a_log_in_1970_is_played_too(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.log"
+    path.write_bytes(b"".join(mark(ms) for ms in range(5000, 9000, 1000)))
+    stage = Stage()
+    play(path, stage, start_s=1.0, again=False).run()
+    assert [at_s for at_s, _ in stage.lines()] == [0, 0, 1, 2, 2]
+
+
+def test_a_compressed_log_plays_alike(log: Path) -> None:
+    packed = log.with_suffix(".gz")
+    packed.write_bytes(gzip.compress(log.read_bytes()))
+    plain, unpacked = Stage(), Stage()
+    play(log, plain, start_s=5.0, again=False).run()
+    play(packed, unpacked, start_s=5.0, again=False).run()
+    assert plain.lines() == unpacked.lines()
+
+
+def test_a_missing_log_and_a_speed_of_nothing_are_told_before_playing(
+    log: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(SourceUnreadableError, match="no such file"):
+        play(tmp_path / "none.log", Stage())
+    with pytest.raises(ValueError, match="speed must be above 0"):
+        play(log, Stage(), speed=0)
+
+
+def test_a_parser_that_breaks_ends_the_thread_with_a_word(log: Path) -> None:
+    class Broken(Lines):
+        def feed(self, data: bytes) -> list[LogEvent]:
+            raise ZeroDivisionError(data)
+
+    stage = Stage()
+    Replay(log, Broken(), stage.emit, clock=stage.clock, wait=stage.wait).run()
+    [text] = stage.notes()
+    assert "stopped: ZeroDivisionError" in text
+
+
+@pytest.mark.parametrize("after_s", [3.0, 10.5])
+def test_waiting_is_where_it_stops(log: Path, after_s: float) -> None:
+    stage = Stage(stop_after_s=after_s)
+    play(log, stage, start_s=10.0).run()
+    assert stage.notes() == []
+    assert stage.now_ms == pytest.approx(50_000 + after_s * 1000, abs=LINGER_S * 1000)
+
+
+def test_stop_ends_it(log: Path) -> None:
+    stage = Stage()
+    player = Replay(log, Lines(), stage.emit, clock=stage.clock, start_s=1.0)
+    player.start()
+    player.stop()
+    player.join(timeout=60)
+    assert not player.is_alive()
+
+
+# ---------------------------------------------------------------- the demos
+
+
+def test_the_default_demo_is_the_story_that_started_it() -> None:
+    assert demo_names()[0] == "ninety-percent"
+    assert demo().name == "ninety-percent"
+
+
+def test_an_unknown_demo_lists_the_others() -> None:
+    with pytest.raises(UsageError, match="choose one of ninety-percent, failures"):
+        demo_folder("../tests")
+
+
+def test_no_demos_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "demos_root", lambda: tmp_path / "none")
+    assert demo_names() == ()
+    with pytest.raises(UsageError, match="no demos are installed"):
+        demo("herd")
+
+
+def test_an_about_with_nothing_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "demos_root", lambda: tmp_path)
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "about.txt").touch()
+    (tmp_path / "x" / "gpu.csv").touch()
+    log, csv = tmp_path / "x" / "daemon.log", tmp_path / "x" / "gpu.csv"
+    assert demo("x") == Demo(name="x", about="", log=log, gpu_csv=csv, start_s=None, utc=False)
+
+
+@pytest.mark.parametrize("name", demo_names())
+def test_every_demo_has_history_before_and_work_after_its_start(name: str) -> None:
+    chosen = demo(name)
+    assert 20 < len(chosen.about) < 100
+    assert chosen.start_s is not None
+    with open_log(chosen.log) as file:
+        lines = b"".join(read_blocks(file)).splitlines()
+    clock = LineClock()
+    times = [clock.read(line) for line in lines]
+    known = [time for time in times if time is not None]
+    live_s = (known[-1] - known[0]) / 1e6 - chosen.start_s
+    works = [line for line in lines if b",GPU_START," in line]
+    first = known[lines.index(works[0])] - known[0]
+    assert first / 1e6 < chosen.start_s
+    assert live_s > 25
+
+
+@pytest.mark.parametrize("name", ["failures", "h200-one-gpu"])
+def test_a_demo_is_played_whole(name: str) -> None:
+    chosen, stage = demo(name), Stage()
+    play(chosen.log, stage, start_s=chosen.start_s, speed=10, again=False).run()
+    with open_log(chosen.log) as file:
+        lines = b"".join(read_blocks(file)).decode().splitlines()
+    assert [raw for _, raw in stage.lines()[:-1]] == lines
+    assert stage.lines()[-1][0] > 2
+
+
+def test_the_recorded_demos_have_their_samples() -> None:
+    with_samples = {name for name in demo_names() if demo(name).gpu_csv is not None}
+    assert with_samples == {"h200-one-gpu", "h200-two-gpus"}
+    for name in with_samples:
+        chosen = demo(name)
+        assert chosen.utc
+        assert chosen.gpu_csv is not None
+        header, first, *_ = chosen.gpu_csv.read_text().splitlines()
+        assert len(header.split(", ")) == len(first.split(", "))
+        assert {
+            "timestamp",
+            "index",
+            "utilization.gpu [%]",
+            "power.draw [W]",
+            "power.limit [W]",
+        } <= {*header.split(", ")}
+
+
+def test_the_failures_demo_fails_and_restarts_while_it_is_played() -> None:
+    chosen = demo("failures")
+    with open_log(chosen.log) as file:
+        text = b"".join(read_blocks(file))
+    clock = LineClock()
+    first = None
+    live: list[bytes] = []
+    for line in text.splitlines():
+        now = clock.read(line)
+        first = now if first is None else first
+        if now and first and chosen.start_s and (now - first) / 1e6 > chosen.start_s:
+            live.append(line)
+    assert sum(b"cuzk-daemon starting" in line for line in live) == 1
+    assert sum(b"ERROR" in line for line in live) >= 2
