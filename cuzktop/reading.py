@@ -65,6 +65,7 @@ class LogSummary:
         self._serialise = serialise
         self._measure = measure
         self.runs: list[tuple[RunReport, RunRows]] = []
+        self.on_row: Callable[[Run, PartitionRow], None] | None = None
         self._current = RunRows(_rows_file())
         self.model = Model(self._finished, self._run_ended, keep_all=True)
 
@@ -81,8 +82,11 @@ class LogSummary:
     def _finished(self, run: Run, partition: Partition) -> None:
         row = partition_row(partition, lock_lines=run.lock_lines)
         current = self._current
-        current.rows.write(self._serialise(row))
-        current.rows.write("\n")
+        if self.on_row is None:
+            current.rows.write(self._serialise(row))
+            current.rows.write("\n")
+        else:
+            self.on_row(run, row)
         current.count += 1
         if row.state == "done":
             current.stages.add(row)

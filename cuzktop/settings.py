@@ -33,6 +33,7 @@ class Settings:
     mouse: bool = True
     demo: str | None = None
     speed: float = 1.0
+    start_at_s: float | None = None
     samples: Path | None = None
     samples_utc: bool = False
     fast: bool = False

@@ -51,17 +51,18 @@ class Phases:
     def add_history(self, history: History) -> None:
         """Count the ended calls that touch the span."""
         start, end = self.start, self.end
+        first = history.first_since(start)
         columns = zip(
-            history.start,
-            history.end,
-            history.acquired,
-            history.ntt,
-            history.barrier,
-            history.batch,
-            history.tail,
-            history.released,
-            history.total,
-            history.finished,
+            history.start[first:],
+            history.end[first:],
+            history.acquired[first:],
+            history.ntt[first:],
+            history.barrier[first:],
+            history.batch[first:],
+            history.tail[first:],
+            history.released[first:],
+            history.total[first:],
+            history.finished[first:],
             strict=True,
         )
         for begun, ended, taken, ntt, barrier, batch, tail, released, total, finished in columns:
@@ -108,6 +109,29 @@ class Phases:
                     self.kernel_ms += clipped(barrier, batch, start, end)
                     if not math.isnan(tail):
                         self.kernel_ms += clipped(batch, tail, start, end)
+
+    def add_running(
+        self,
+        begun: float,
+        ended: float | None,
+        lock: Span | None,
+        kernels: Iterable[Span],
+        barrier: Span | None,
+        section_ms: float,
+    ) -> None:
+        """Count a call that is open or not settled, as what it is so far."""
+        start, end = self.start, self.end
+        self.brackets.append((begun, end if ended is None else ended))
+        if ended is not None:
+            self.bracket_sum_ms += clipped(begun, ended, start, end)
+        if lock is not None:
+            self.locks.append(lock)
+        for lo, hi in kernels:
+            self.kernel_ms += clipped(lo, hi, start, end)
+        if barrier is not None:
+            self.barrier_ms += clipped(*barrier, start, end)
+        if lock is not None:
+            self.section_ms += clipped(lock[0], min(lock[1], lock[0] + section_ms), start, end)
 
     def shares(self, waiting: Iterable[Span], *, derived: bool) -> tuple[Shares, list[Span]]:
         """The shares of the span, and the spans in which the GPU starved.

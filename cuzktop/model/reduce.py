@@ -6,7 +6,8 @@ two pieces gives the same model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from cuzktop import events as ev
@@ -14,11 +15,13 @@ from cuzktop.model.attribution import C1, C2, C3, C4, C6, C7, C8, C9, C10, C11, 
 from cuzktop.model.state import (
     KEEP_ATTEMPTS,
     KEEP_JOBS,
+    KEEP_SYNTHESES,
     LIVE_CALLS,
     Alert,
     Call,
     Gpu,
     Job,
+    Line,
     Partition,
     Run,
 )
@@ -426,6 +429,11 @@ class Model:
         partition.synth_end = event.at_ms
         partition.synth_ms = event.synth_ms
         self.run.synth_ends.append(event.at_ms)
+        if partition.synth_start is not None:
+            spans = self.run.synth_spans.get(partition.kind)
+            if spans is None:
+                spans = self.run.synth_spans[partition.kind] = deque(maxlen=KEEP_SYNTHESES)
+            spans.append(event.at_ms - partition.synth_start)
 
     def gpu_queued(self, event: ev.GpuQueued) -> None:
         """GPU_QUEUE or CHAN_SEND."""
@@ -519,6 +527,7 @@ class Model:
             place(call)
             record(gpu, call)
             if not self._keep_all:
+                draw(gpu, call)
                 gpu.history.trim(LIVE_CALLS)
                 if len(run.waiting_work) > 8 * LIVE_CALLS:
                     del run.waiting_work[: -4 * LIVE_CALLS]
@@ -732,24 +741,25 @@ class Model:
 
 
 def place(call: Call) -> None:
-    """When the call took the lock and gave it back, on the run's clock; None where unknown."""
-    lines = call.lines
+    """Set when the call took the lock and gave it back, by its lines."""
+    call.lock_at, call.release_at = place_lines(call, call.lines)
+
+
+def place_lines(call: Call, lines: Mapping[int, Line]) -> tuple[float | None, float | None]:
+    """When a call with these lines took the lock and gave it back, on the run's clock."""
     entry = (call.entry_lo + min(call.entry_hi, call.entry_lo + 4.0)) / 2
     take, release, end = lines.get(C4), lines.get(C10), lines.get(C9)
+    lock_at = None
     if take is not None:
-        call.lock_at = entry + take.a + take.b + 0.5
+        lock_at = entry + take.a + take.b + 0.5
     elif release is not None:
-        call.lock_at = entry + release.b - release.a + 0.5
-    if call.lock_at is not None:
+        lock_at = entry + release.b - release.a + 0.5
+    if lock_at is not None:
         if release is not None:
-            call.release_at = call.lock_at + release.a + 0.5
-        elif end is not None:
-            call.release_at = call.lock_at + end.b + 2.0
-        elif call.returned is not None:
-            call.release_at = call.returned
-        return
+            return lock_at, lock_at + release.a + 0.5
+        return lock_at, call.returned if end is None else lock_at + end.b + 2.0
     if end is None:
-        return
+        return None, None
     # Before S41: the block's end lies between its line's bounds, its beginning after the entry.
     total = end.b + 0.5
     batch, ntt, prep, setup = lines.get(C8), lines.get(C6), lines.get(C2), lines.get(C1)
@@ -764,8 +774,7 @@ def place(call: Call) -> None:
     if at is None:
         at = earliest if latest - earliest < total else earliest + 1.0
     at = min(max(at, earliest), max(latest, earliest))
-    call.release_at = at
-    call.lock_at = at - total
+    return at - total, at
 
 
 def record(gpu: Gpu, call: Call) -> None:
@@ -797,6 +806,33 @@ def record(gpu: Gpu, call: Call) -> None:
     history.tail.append(at)
     history.total.append(nan if end is None else end.b)
     history.finished.append(0 if call.failed else 1)
+
+
+def draw(gpu: Gpu, call: Call) -> None:
+    """Add the call's lock and kernels to its GPU's graphs."""
+    if call.lock_at is None or call.release_at is None:
+        return
+    gpu.lock_bins.add(call.lock_at, call.release_at)
+    for lo, hi in kernel_spans(call.lines, call.lock_at):
+        gpu.kernel_bins.add(lo, hi)
+
+
+def kernel_spans(lines: Mapping[int, Line], lock_at: float) -> list[tuple[float, float]]:
+    """When the call's kernels ran, as far as its lines are known."""
+    ntt, barrier, batch, end = (lines.get(kind) for kind in (C6, C7, C8, C9))
+    if ntt is None:
+        return []
+    spans = [(lock_at, lock_at + ntt.a)]
+    if batch is None:
+        return spans
+    if barrier is not None:
+        opened = lock_at + ntt.a + barrier.a
+    elif end is not None:
+        opened = lock_at + max(ntt.a, end.b - end.a - batch.a - 1)
+    else:
+        return spans
+    closed = opened + batch.a + (0 if end is None else end.a)
+    return [*spans, (opened, closed)]
 
 
 _KIND_HEADS = (

@@ -9,9 +9,12 @@ from array import array
 from collections import deque
 from dataclasses import dataclass, field
 
+from cuzktop.model.series import Bins
+
 KEEP_RECENT = 400  # finished partitions a screen can scroll through
 KEEP_JOBS = 200  # ended jobs that are kept for the screen
 KEEP_ALERTS = 200
+KEEP_SYNTHESES = 200  # durations of the latest syntheses of a kind, for what is usual
 KEEP_ATTEMPTS = 100_000  # job ids whose attempts are counted; a day brings two thousand
 LIVE_CALLS = 20_000  # calls whose times a live screen keeps: five hours of one fast GPU
 
@@ -208,6 +211,17 @@ class History:
         """The number of calls."""
         return len(self.start)
 
+    def first_since(self, start: float) -> int:
+        """The index from which on calls may end after `start`; they end nearly in order."""
+        ends = self.end
+        index = len(ends)
+        while index > 0:
+            below = max(0, index - 64)
+            if max(ends[below:index]) < start:
+                return index
+            index = below
+        return 0
+
     def trim(self, keep: int) -> None:
         """Forget the oldest calls beyond `keep`."""
         if len(self.start) > 2 * keep:
@@ -218,7 +232,16 @@ class History:
 class Gpu:
     """One GPU as the log numbers it."""
 
-    __slots__ = ("first_start", "history", "last_end", "number", "open_calls", "workers")
+    __slots__ = (
+        "first_start",
+        "history",
+        "kernel_bins",
+        "last_end",
+        "lock_bins",
+        "number",
+        "open_calls",
+        "workers",
+    )
 
     def __init__(self, number: int) -> None:
         """A GPU that nothing ran on yet."""
@@ -226,6 +249,8 @@ class Gpu:
         self.workers: set[int] = set()
         self.open_calls: dict[int, Call] = {}  # by the sequence number of GPU_START
         self.history = History()
+        self.kernel_bins = Bins()
+        self.lock_bins = Bins()
         self.first_start: float | None = None
         self.last_end: float | None = None
 
@@ -266,6 +291,7 @@ class Run:
     waiting_work: array[float] = field(default_factory=lambda: array("d"))  # pairs: from, to
     synth_ends: array[float] = field(default_factory=lambda: array("d"))
     synth_starts: array[float] = field(default_factory=lambda: array("d"))
+    synth_spans: dict[str | None, deque[int]] = field(default_factory=dict)  # by kind, ms
     completed: int = 0
     failed: int = 0
     lost: int = 0

@@ -1,0 +1,146 @@
+"""The screen on a growing log: sources, engine and app put together, and taken apart at the end."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Protocol
+
+from cuzktop.engine import Engine, Inbox
+from cuzktop.errors import EXIT_OK, SourceUnreadableError
+from cuzktop.events import GpuSampled
+from cuzktop.parse.scanner import LogScanner
+from cuzktop.picture import Picture
+from cuzktop.settings import Settings
+
+
+class LogSource(Protocol):
+    """A thread that reads the log."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """End soon."""
+
+
+def run_live(
+    settings: Settings,
+    *,
+    wall_ms: Callable[[], float],
+    monotonic_s: Callable[[], float],
+    samples: Callable[[], Iterable[GpuSampled]] | None,
+) -> int:
+    """Show the screen until the user leaves; the exit status.
+
+    Raises SourceUnreadableError before anything is drawn when the log can't be read.
+    """
+    from cuzktop.tui.app import CuzktopApp  # noqa: PLC0415 (a second of imports, only for this)
+
+    path = settings.log or Path("-")
+    scanner = LogScanner()
+    inbox = Inbox()
+    picture = Picture(window_s=settings.window_s)
+    stop = threading.Event()
+    clock = wall_ms
+    age_ms: float | None = None
+    source: LogSource
+    engine_progress: list[Engine] = []
+
+    def progress(read: int, total: int) -> None:
+        for engine in engine_progress:
+            engine.progress(read, total)
+
+    if settings.demo is not None:
+        from cuzktop.sources.replay import Replay  # noqa: PLC0415
+
+        replay = Replay(
+            path,
+            scanner,
+            inbox.emit,
+            clock=lambda: monotonic_s() * 1000.0,
+            speed=settings.speed,
+            start_s=settings.start_at_s,
+            samples=samples,
+        )
+        clock = replay.now_ms
+        source = replay
+        title = f"demo {settings.demo or path.parent.name}"
+        if samples is None:
+            picture.sampler_note = "this demo has no GPU readings"
+    elif path == Path("-"):
+        from cuzktop.sources.stdin import StreamReader, reopen_tty  # noqa: PLC0415
+
+        if sys.stdin.isatty():
+            message = "standard input is the terminal, not a log"
+            raise SourceUnreadableError(
+                message, hint="pipe the log in: journalctl -u cuzk -f -o cat | cuzktop -"
+            )
+        descriptor = reopen_tty()
+        if descriptor is None:
+            message = "no terminal to read keys from"
+            raise SourceUnreadableError(message, hint="use `cuzktop snapshot -` instead")
+        source = StreamReader(descriptor, scanner, inbox.emit, clock=wall_ms)
+        title = "standard input"
+    else:
+        from cuzktop.sources.files import is_stream, open_log  # noqa: PLC0415
+        from cuzktop.sources.log_tail import LogTail  # noqa: PLC0415
+        from cuzktop.sources.stdin import StreamReader  # noqa: PLC0415
+
+        if is_stream(path):
+            import os  # noqa: PLC0415
+
+            source = StreamReader(
+                os.open(path, os.O_RDONLY), scanner, inbox.emit, clock=wall_ms, name=str(path)
+            )
+        else:
+            with open_log(path) as file:  # a file that can't be read is said before the screen
+                import os  # noqa: PLC0415
+
+                age_ms = max(0.0, wall_ms() - os.fstat(file.fileno()).st_mtime * 1000.0)
+            source = LogTail(path, scanner, inbox.emit, clock=wall_ms, on_progress=progress)
+        title = str(path)
+    app = CuzktopApp(settings=settings, title=title)
+    engine = Engine(
+        picture,
+        inbox,
+        app.publish,
+        clock=clock,
+        monotonic_s=monotonic_s,
+        counts=scanner.counts,
+        path=title,
+        interval_s=settings.interval_s,
+        age_ms=age_ms,
+    )
+    engine_progress.append(engine)
+    app.on_interval = engine.set_interval
+    app.on_started = lambda: _start(source, engine, inbox, settings, wall_ms, stop)
+    try:
+        app.run(mouse=settings.mouse)
+    finally:
+        stop.set()
+        source.stop()
+        engine.stop()
+    return app.return_code or EXIT_OK
+
+
+def _start(
+    source: LogSource,
+    engine: Engine,
+    inbox: Inbox,
+    settings: Settings,
+    wall_ms: Callable[[], float],
+    stop: threading.Event,
+) -> None:
+    """Start all threads: the log first, the samplers beside it."""
+    source.start()
+    engine.start()
+    if settings.demo is None:
+        from cuzktop.sources.nvml import NvmlSampler  # noqa: PLC0415
+
+        NvmlSampler(inbox.one(), wall_ms, stop).start()
+    from cuzktop.sources.host import HostSampler  # noqa: PLC0415
+
+    HostSampler(inbox.one(), wall_ms, stop).start()

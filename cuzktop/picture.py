@@ -1,0 +1,464 @@
+"""From the model to the `Frame` that every view draws: the live half of cuzktop.
+
+`Picture` owns the model, the readings and what is kept for the screen. It is fed events by one
+thread and asked for frames by the same; a frame is frozen and may go anywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from cuzktop import frame as fr
+from cuzktop.analysis.diagnosis import Measured, verdict, waves
+from cuzktop.analysis.live import STAGES as LOCK_STAGES
+from cuzktop.analysis.live import LiveCall, live_calls, lock_of
+from cuzktop.analysis.occupancy import Phases, weighted
+from cuzktop.analysis.rows import partition_row
+from cuzktop.analysis.summary import proofs, started_us, waiting_spans, why_unknown
+from cuzktop.analysis.throughput import StageTable
+from cuzktop.events import (
+    Event,
+    GpuSampled,
+    GpuSamplerNote,
+    HostSampled,
+    PlayedAgain,
+    SourceNote,
+)
+from cuzktop.model.attribution import C6, C7, C8, C9
+from cuzktop.model.reduce import Model, kernel_spans, place_lines
+from cuzktop.model.series import Readings, median_of
+from cuzktop.model.state import KEEP_RECENT, Gpu, Job, Partition, Run
+from cuzktop.parse.text import iso_utc
+
+HISTORY_S = 300  # seconds of graphs: more than the widest terminal has columns
+ENDED_JOBS_SHOWN = 8
+WORST_SYNTH_FACTOR = 2.0
+LIVE_WITHIN_MS = 120_000.0  # a log that grew within two minutes is being written
+
+
+class Picture:
+    """All that is shown, kept in one place."""
+
+    def __init__(self, *, window_s: float = 60.0) -> None:
+        """Nothing is known; shares will cover the last `window_s` seconds."""
+        self.window_s = window_s
+        self.recent: deque[fr.PartitionRow] = deque(maxlen=KEEP_RECENT)
+        self.readings: dict[int, Readings] = {}
+        self.sampler_note = ""
+        self.host: HostSampled | None = None
+        self.source_note = ""
+        self._notes: deque[fr.Alert] = deque(maxlen=20)
+        self._stages: Mapping[str, fr.StageStats] = {}
+        self._stage_rows = 0
+        self.finished = 0
+        self.model = Model(self._finished, self._run_ended)
+
+    # ------------------------------------------------------------ input
+
+    def feed(self, events: Iterable[Event]) -> None:
+        """Fold events of any source in."""
+        log: list[Event] = []
+        for event in events:
+            kind = type(event)
+            if kind is GpuSampled:
+                assert isinstance(event, GpuSampled)  # noqa: S101 (for the type checker)
+                self._reading(event)
+            elif isinstance(event, GpuSamplerNote):
+                if event.gpu is None:
+                    self.sampler_note = event.text
+                else:
+                    self.readings.setdefault(event.gpu, Readings()).note = event.text
+            elif isinstance(event, HostSampled):
+                self.host = event
+            elif isinstance(event, SourceNote):
+                self._note(event)
+            elif isinstance(event, PlayedAgain):
+                self.model.feed(log)
+                log.clear()
+                self._reset()
+            else:
+                log.append(event)
+        if log:
+            self.model.feed(log)
+
+    def _reset(self) -> None:
+        """Forget the log, not what was measured beside it."""
+        self.recent.clear()
+        self.readings.clear()
+        self._notes.clear()
+        self._stages, self._stage_rows, self.finished = {}, 0, 0
+        self.model = Model(self._finished, self._run_ended)
+
+    def _reading(self, event: GpuSampled) -> None:
+        readings = self.readings.get(event.gpu)
+        if readings is None:
+            readings = self.readings[event.gpu] = Readings()
+        if readings.latest is not None and event.at_ms < readings.latest.at_ms - 60_000:
+            readings.clear()
+        readings.add(event)
+
+    def _note(self, event: SourceNote) -> None:
+        self.source_note = event.text
+        if event.level != "info":
+            self._notes.append(fr.Alert(level=event.level, at_ms=None, text=event.text))
+
+    def _finished(self, run: Run, partition: Partition) -> None:
+        self.recent.appendleft(partition_row(partition, lock_lines=run.lock_lines))
+        self.finished += 1
+
+    def _run_ended(self, run: Run) -> None:
+        lost = sum(job.ended is None and not job.failed for job in run.jobs.values())
+        self.recent.clear()
+        text = f"the daemon was started anew: run {run.index} ended"
+        if lost:
+            text += f", {lost} proofs lost"
+        self._notes.append(fr.Alert(level="warning", at_ms=None, text=text))
+
+    # ------------------------------------------------------------ output
+
+    def now_ms(self, wall_ms: float, silent_ms: float | None) -> float:
+        """The run's clock at wall-clock time `wall_ms`; it stands still when the log does.
+
+        `silent_ms` is the time since the log last grew, None for a log that doesn't any more.
+        """
+        run = self.model.run
+        if silent_ms is None or silent_ms > LIVE_WITHIN_MS:
+            return run.clock
+        if run.epoch_us is not None:
+            now = wall_ms - run.epoch_us / 1000.0
+            if run.clock <= now <= run.clock + LIVE_WITHIN_MS:
+                return now
+        return run.clock + silent_ms
+
+    def frame(
+        self, *, source: fr.Source, now_ms: float | None = None, wall_ms: float | None = None
+    ) -> fr.Frame:
+        """The picture at `now_ms` of the newest run (None: right after the last line).
+
+        `wall_ms` is the same instant on the clock of the readings; None when there is none.
+        """
+        run = self.model.run
+        now = run.clock if now_ms is None else max(now_ms, run.clock)
+        calls = live_calls(self.model.attributor)
+        if wall_ms is None and run.epoch_us is not None:
+            wall_ms = run.epoch_us / 1000.0 + now
+        start = now - self.window_s * 1000.0
+        waiting = waiting_spans(run, now)
+        gpus: list[fr.Gpu] = []
+        starved: list[tuple[float, float]] = []
+        windows: list[fr.Shares] = []
+        measured: list[Measured | None] = []
+        for number in sorted(run.gpus):
+            gpu = run.gpus[number]
+            window = None
+            if gpu.first_start is not None:
+                phases = self._phases(gpu, calls, max(start, gpu.first_start), now)
+                window, gone = phases.shares(waiting, derived=not run.lock_lines)
+                starved.extend(gone)
+                windows.append(window)
+            nvml = self._nvml(number, wall_ms)
+            measured.append(
+                None
+                if nvml is None or nvml.mean_util_pct is None
+                else Measured(
+                    util_pct=nvml.mean_util_pct,
+                    power_w=nvml.mean_power_w,
+                    source=nvml.util_source or "",
+                    samples=nvml.samples,
+                )
+            )
+            kernels, locks = self._graphs(gpu, calls, now)
+            gpus.append(
+                fr.Gpu(
+                    gpu=number,
+                    workers=tuple(sorted(gpu.workers)),
+                    lock=lock_of(number, calls, now),
+                    window=window,
+                    kernel_history=kernels,
+                    lock_history=locks,
+                    nvml=nvml,
+                    nvml_note=self._nvml_note(number, nvml),
+                )
+            )
+        at_us = started_us(run)
+        return fr.Frame(
+            now_ms=now,
+            at=None if run.epoch_us is None else iso_utc(int(run.epoch_us + now * 1000)),
+            since_ms=run.first_at or 0.0,
+            run=run.index,
+            started=None if at_us is None else iso_utc(at_us),
+            dialect=run.dialect,
+            window_s=self.window_s,
+            source=source,
+            gpus=tuple(gpus),
+            syntheses=self._syntheses(run, now),
+            gpu_queue=_queue(run, now),
+            jobs=_jobs(run, now),
+            recent=self._rows(run, calls),
+            stages=self._stage_stats(),
+            proofs=proofs(run),
+            verdict=self._verdict(run, windows, starved, measured),
+            alerts=self._alerts(run),
+            host=self._host(),
+            has_timeline=run.timeline_seen,
+            has_timing=run.timing_seen,
+        )
+
+    # ------------------------------------------------------------ parts
+
+    def _phases(self, gpu: Gpu, calls: list[LiveCall], start: float, now: float) -> Phases:
+        phases = Phases(start, now)
+        phases.add_history(gpu.history)
+        for live in calls:
+            call = live.call
+            if call.gpu != gpu.number or call.settled:
+                continue
+            lock, kernels, barrier = _running(live, now)
+            section = math.inf
+            end = live.lines.get(C9)
+            if end is not None:
+                section = end.b
+            phases.add_running(call.start, call.end, lock, kernels, barrier, section)
+        return phases
+
+    def _graphs(
+        self, gpu: Gpu, calls: list[LiveCall], now: float
+    ) -> tuple[tuple[float | None, ...], tuple[float | None, ...]]:
+        """Kernel and lock share of each second up to now; None before the first bracket."""
+        first = gpu.first_start
+        if first is None or not self.model.run.timing_seen:
+            return (), ()
+        last = int(now // 1000)
+        seconds = range(last - HISTORY_S + 1, last + 1)
+        kernels = [gpu.kernel_bins.share(at) for at in seconds]
+        locks = [gpu.lock_bins.share(at) for at in seconds]
+        for live in calls:
+            if live.call.gpu != gpu.number or live.call.settled:
+                continue
+            lock, running, _ = _running(live, now)
+            if lock is not None:
+                _spread(locks, seconds.start, lock)
+            for span in running:
+                _spread(kernels, seconds.start, span)
+        begun = int(first // 1000)
+        return (
+            tuple(
+                None if at < begun else share for at, share in zip(seconds, kernels, strict=True)
+            ),
+            tuple(None if at < begun else share for at, share in zip(seconds, locks, strict=True)),
+        )
+
+    def _nvml(self, gpu: int, wall_ms: float | None) -> fr.Nvml | None:
+        readings = self.readings.get(gpu)
+        if readings is None or readings.latest is None:
+            return None
+        latest = readings.latest
+        at = latest.at_ms if wall_ms is None else wall_ms
+        util, power = readings.history(at, HISTORY_S)
+        mean_util, mean_power, count, source = readings.means(at - self.window_s * 1000.0, at)
+        return fr.Nvml(
+            util_pct=latest.util_pct,
+            util_source=source or latest.util_source,
+            power_w=latest.power_w,
+            power_limit_w=latest.power_limit_w,
+            sm_clock_mhz=latest.sm_clock_mhz,
+            temperature_c=latest.temperature_c,
+            memory_used_bytes=latest.memory_used_bytes,
+            memory_total_bytes=latest.memory_total_bytes,
+            held_down=latest.held_down,
+            mean_util_pct=mean_util,
+            mean_power_w=mean_power,
+            samples=count,
+            age_ms=max(0.0, at - latest.at_ms),
+            util_history=util,
+            power_history=power,
+            name=latest.name,
+            note=readings.note,
+        )
+
+    def _nvml_note(self, gpu: int, nvml: fr.Nvml | None) -> str:
+        if nvml is not None:
+            return ""
+        readings = self.readings.get(gpu)
+        if readings is not None and readings.note:
+            return readings.note
+        return self.sampler_note
+
+    def _syntheses(self, run: Run, now: float) -> tuple[fr.Synthesis, ...]:
+        usual = {kind: median_of(spans) for kind, spans in run.synth_spans.items()}
+        flying = [part for part in run.in_flight.values() if part.state == "synthesizing"]
+        flying.sort(key=lambda part: (part.synth_start or 0, part.order))
+        return tuple(
+            fr.Synthesis(
+                job=part.job.id,
+                partition=part.index,
+                elapsed_ms=max(0.0, now - (part.synth_start or 0)),
+                expected_ms=usual.get(part.kind),
+            )
+            for part in flying
+        )
+
+    def _rows(self, run: Run, calls: list[LiveCall]) -> tuple[fr.PartitionRow, ...]:
+        fresh = [
+            partition_row(live.call.partition, lock_lines=run.lock_lines, likely=live.lines)
+            for live in calls
+            if live.state == "ended" and not live.call.settled
+        ]
+        fresh.sort(key=lambda row: row.bracket_end_ms or 0, reverse=True)
+        return (*fresh, *self.recent)
+
+    def _stage_stats(self) -> Mapping[str, fr.StageStats]:
+        if self.finished != self._stage_rows:
+            self._stage_rows = self.finished
+            table = StageTable()
+            for row in reversed(self.recent):
+                if row.state == "done":
+                    table.add(row)
+            self._stages = table.stats()
+        return self._stages
+
+    def _verdict(
+        self,
+        run: Run,
+        windows: list[fr.Shares],
+        starved: list[tuple[float, float]],
+        measured: list[Measured | None],
+    ) -> fr.Verdict:
+        spans = [span for kinds in run.synth_spans.values() for span in kinds]
+        wave = waves(starved, run.synth_starts[-2000:], run.synth_ends[-2000:], spans)
+        together = None
+        known = [one for one in measured if one is not None]
+        if known and len(known) == len(measured):
+            powers = [one.power_w for one in known]
+            together = Measured(
+                util_pct=sum(one.util_pct for one in known) / len(known),
+                power_w=None
+                if any(power is None for power in powers)
+                else sum(power or 0.0 for power in powers) / len(powers),
+                source=known[0].source,
+                samples=sum(one.samples for one in known),
+            )
+        unknown = why_unknown(run)
+        return verdict(
+            weighted(windows) if windows and not unknown else None,
+            proofs=run.completed,
+            wave=wave,
+            measured=together,
+            why_unknown=unknown,
+            step=(run.step_lo, run.step_hi),
+            window=f"the last {self.window_s:.0f} s",
+        )
+
+    def _alerts(self, run: Run) -> tuple[fr.Alert, ...]:
+        own = [fr.Alert(level=one.level, at_ms=one.at, text=one.text) for one in run.alerts]
+        return (*self._notes, *own)
+
+    def _host(self) -> fr.Host | None:
+        host = self.host
+        if host is None:
+            return None
+        return fr.Host(
+            cpu_pct=host.cpu_pct,
+            memory_used_bytes=host.memory_used_bytes,
+            memory_total_bytes=host.memory_total_bytes,
+            load_1m=host.load_1m,
+            psi_cpu_pct=host.psi_cpu_pct,
+            psi_memory_pct=host.psi_memory_pct,
+            daemon_pid=host.daemon_pid,
+            daemon_cpu_pct=host.daemon_cpu_pct,
+            daemon_rss_bytes=host.daemon_rss_bytes,
+            own_cpu_pct=host.own_cpu_pct,
+            own_rss_bytes=host.own_rss_bytes,
+        )
+
+
+Span = tuple[float, float]
+
+
+def _running(live: LiveCall, now: float) -> tuple[Span | None, list[Span], Span | None]:
+    """Lock, kernels and barrier of a call that isn't settled: as far as they went by `now`."""
+    call = live.call
+    lock_at, release_at = live.lock_at, live.release_at
+    if live.state == "ended" and lock_at is None:
+        lock_at, release_at = place_lines(call, live.lines)
+    if lock_at is None:
+        return None, [], None
+    lock = (lock_at, now if release_at is None else release_at)
+    kernels = kernel_spans(live.lines, lock_at)
+    ntt, wait = live.lines.get(C6), live.lines.get(C7)
+    barrier: Span | None = None
+    if ntt is not None:
+        begun = lock_at + ntt.a
+        if wait is not None:
+            barrier = (begun, begun + wait.a)
+        elif len(kernels) > 1:
+            barrier = (begun, kernels[1][0])
+    if live.state == "holding" and live.stage is not None:
+        at = max((hi for _, hi in kernels), default=lock_at)
+        if live.stage == LOCK_STAGES[1]:
+            barrier = (at, now)
+        elif live.stage in LOCK_STAGES[2:4]:
+            after = lock_at + sum(live.lines[kind].a for kind in (C6, C7, C8) if kind in live.lines)
+            kernels.append((after, now))
+        elif live.stage == LOCK_STAGES[0]:
+            kernels.append((lock_at, now))
+    return lock, kernels, barrier
+
+
+def _spread(bins: list[float], first: int, span: Span) -> None:
+    """Add a span (ms) to shares of seconds, the first of which is `first`."""
+    lo, hi = max(span[0], first * 1000.0), span[1]
+    at = lo
+    while at < hi:
+        second = int(at // 1000)
+        edge = min(hi, (second + 1) * 1000.0)
+        index = second - first
+        if index >= len(bins):
+            break
+        bins[index] = min(100.0, bins[index] + (edge - at) / 10.0)
+        at = edge
+
+
+def _queue(run: Run, now: float) -> tuple[fr.Queued, ...]:
+    queued = [part for part in run.in_flight.values() if part.state == "queued"]
+    queued.sort(key=lambda part: (part.synth_end or part.queued or 0, part.order))
+    return tuple(
+        fr.Queued(
+            job=part.job.id,
+            partition=part.index,
+            waiting_ms=max(0.0, now - (part.synth_end or part.queued or now)),
+        )
+        for part in queued
+    )
+
+
+def _jobs(run: Run, now: float) -> tuple[fr.JobRow, ...]:
+    jobs = list(run.jobs.values())
+    flying = [job for job in jobs if job.ended is None]
+    ended = [*run.ended_jobs, *(job for job in jobs if job.ended is not None)]
+    ended.sort(key=lambda job: job.ended or 0.0)
+    shown = [*ended[-ENDED_JOBS_SHOWN:], *flying]
+    return tuple(_job_row(job, now) for job in shown)
+
+
+def _job_row(job: Job, now: float) -> fr.JobRow:
+    parts = sorted(job.parts.items(), key=lambda item: -1 if item[0] is None else item[0])
+    states = tuple(part.state for _, part in parts)
+    begun = job.seen if job.first_synth is None else job.first_synth
+    until = now if job.ended is None else job.ended
+    total = job.total
+    if total is None and None in job.parts:
+        total = 1
+    return fr.JobRow(
+        job=job.id,
+        attempt=job.attempt,
+        kind=job.kind,
+        age_ms=max(0.0, until - begun),
+        total=total,
+        done=states.count("done"),
+        failed=job.failed,
+        states=states,
+        message=job.message,
+    )
