@@ -248,6 +248,15 @@ def _log_path(options: argparse.Namespace) -> Path:
     return Path(options.log)
 
 
+def _start_at(options: argparse.Namespace) -> float | None:
+    """Where a demo begins to be played, in seconds after its log's first line."""
+    if options.at is not None or options.demo is None:
+        return None if options.at is None else float(options.at)
+    from cuzktop.sources.replay import DEFAULT_DEMO, demo  # noqa: PLC0415
+
+    return demo(options.demo or DEFAULT_DEMO).start_s
+
+
 def _open(path: Path) -> Iterable[bytes]:
     """The log's blocks, from its beginning."""
     from cuzktop.sources.files import open_log, read_blocks  # noqa: PLC0415
@@ -506,7 +515,7 @@ def _screen(options: argparse.Namespace) -> int:
         mouse=not options.no_mouse,
         demo=options.demo,
         speed=options.speed,
-        start_at_s=options.at,
+        start_at_s=_start_at(options),
     )
     samples = _samples_of(options)
     make_samples: Callable[[], Iterable[GpuSampled]] | None = None
