@@ -80,7 +80,7 @@ def unreadable(path: Path, error: OSError) -> SourceUnreadableError:
     hint = ""
     match error.errno:
         case errno.ENOENT | errno.ENOTDIR:
-            reason, hint = "no such file", "check the path, or pipe the log: journalctl -u cuzk -f -o cat | cuzktop -"
+            reason, hint = "no such file", "cuzktop doctor shows where the daemon writes"
         case errno.EISDIR:
             reason, hint = "is a directory", "name the log file inside it"
         case errno.EACCES | errno.EPERM:
