@@ -10,12 +10,20 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypedDict
 
 from cuzktop import __version__
-from cuzktop.errors import EXIT_NOTHING_FOUND, EXIT_OK, CuzktopError, UsageError
+from cuzktop.errors import (
+    EXIT_NOTHING_FOUND,
+    EXIT_OK,
+    EXIT_UNREADABLE,
+    CuzktopError,
+    SourceUnreadableError,
+    UsageError,
+)
 from cuzktop.settings import (
     DEFAULT_INTERVAL_S,
     DEFAULT_WINDOW_S,
@@ -33,7 +41,7 @@ if TYPE_CHECKING:
     from cuzktop.picture import Picture
 
 STDIN = Path("-")
-FOREIGN_LINES = 20  # so many lines without one of cuzk's tell nothing yet
+SNIFF_BYTES = 4096  # tell a text from anything else
 BEING_WRITTEN_MS = 10_000.0  # a snapshot asks NVML only about a log this young
 SAMPLE_APART_S = 1.0
 INTERRUPTED = 130
@@ -85,6 +93,17 @@ def _speed(text: str) -> float:
     return value
 
 
+def _position(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1e9:
+        message = f"{text!r} is no number of seconds from 0 on"
+        raise argparse.ArgumentTypeError(message)
+    return value
+
+
 def _whole(text: str) -> int:
     try:
         value = int(text)
@@ -100,18 +119,21 @@ def _add_common(parser: argparse.ArgumentParser, *, screen: bool) -> None:
     parser.add_argument(
         "--demo", nargs="?", const="", metavar="NAME", help="a canned log (see --list-demos)"
     )
-    parser.add_argument(
-        "--window",
-        type=_seconds,
-        default=DEFAULT_WINDOW_S,
-        metavar="SECS",
-        help="what 'now' covers in shares (60)",
-    )
     parser.add_argument("-C", "--no-color", action="store_true", help="no colours")
     parser.add_argument("-U", "--ascii", action="store_true", help="ASCII characters only")
     if not screen:
         parser.add_argument("--json", action="store_true", help="the JSON document")
         parser.add_argument("-w", "--width", type=_whole, metavar="COLS", help="columns of text")
+
+
+def _add_window(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--window",
+        type=_seconds,
+        default=DEFAULT_WINDOW_S,
+        metavar="SECS",
+        help="what shares cover: the last SECS seconds (60)",
+    )
 
 
 def _main_parser() -> argparse.ArgumentParser:
@@ -120,13 +142,13 @@ def _main_parser() -> argparse.ArgumentParser:
         description="A top for cuzk: is the GPU computing, and if not, what does it wait for?",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="cuzktop [LOG | - | snapshot … | report …] [options]",
+        usage="cuzktop [LOG | - | snapshot ... | report ...] [options]",
     )
     parser.add_argument("log", nargs="?", metavar="LOG", help="the daemon's log; - reads stdin")
     parser.add_argument("--version", action="version", version=f"cuzktop {__version__}")
     parser.add_argument("--list-demos", action="store_true", help="name the canned logs")
     parser.add_argument("--speed", type=_speed, default=1.0, metavar="X", help="a demo's speed (1)")
-    parser.add_argument("--at", type=float, metavar="SECS", help="where the demo begins")
+    parser.add_argument("--at", type=_position, metavar="SECS", help="where the demo begins")
     parser.add_argument(
         "-d",
         "--delay",
@@ -143,6 +165,7 @@ def _main_parser() -> argparse.ArgumentParser:
     parser.add_argument("-M", "--no-mouse", action="store_true", help="leave the mouse alone")
     parser.add_argument("--json", action="store_true", help="with --once: the JSON document")
     parser.add_argument("-w", "--width", type=_whole, metavar="COLS", help="with -b: columns")
+    _add_window(parser)
     _add_common(parser, screen=True)
     return parser
 
@@ -158,6 +181,7 @@ def _snapshot_parser() -> argparse.ArgumentParser:
         "-d", "--delay", type=_seconds, metavar="SECS", help="repeat it every SECS seconds"
     )
     parser.add_argument("--fast", action="store_true", help="no second GPU reading, no rates")
+    _add_window(parser)
     _add_common(parser, screen=False)
     return parser
 
@@ -184,19 +208,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
+        if sys.stdout is None:
+            message = "standard output is closed"
+            raise UsageError(message, hint="send it to a terminal, a file or a pipe")
         return _run(arguments)
     except CuzktopError as error:
-        print(f"cuzktop: {error}", file=sys.stderr)  # noqa: T201
+        _say(str(error))
         return error.exit_code
     except BrokenPipeError:
         _abandon_stdout()
         return EXIT_OK
+    except OSError as error:  # sources make errors of their own of theirs: this is the output
+        _abandon_stdout()
+        _say(f"can't write the output: {(error.strerror or str(error)).lower()}")
+        return EXIT_UNREADABLE
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
+def _say(text: str) -> None:
+    """One line on standard error, whatever a file's name holds; none where there is none."""
+    if sys.stderr is not None:
+        line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+        print(f"cuzktop: {line}", file=sys.stderr)  # noqa: T201
+
+
 def _abandon_stdout() -> None:
-    """The reader has gone: nothing more can be written, not even at exit."""
+    """Nothing more can be written, not even at exit: the reader has gone, or the disk is full."""
     with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
@@ -257,13 +295,18 @@ def _start_at(options: argparse.Namespace) -> float | None:
     return demo(options.demo or DEFAULT_DEMO).start_s
 
 
-def _open(path: Path) -> Iterable[bytes]:
+def _open(path: Path) -> Iterator[bytes]:
     """The log's blocks, from its beginning."""
     from cuzktop.sources.files import open_log, read_blocks  # noqa: PLC0415
 
     if path == STDIN:
-        return read_blocks(sys.stdin.buffer)
-    return read_blocks(open_log(path))
+        if sys.stdin is None:
+            message = "standard input is closed"
+            raise SourceUnreadableError(message, hint="pipe the log in, or name a file")
+        yield from read_blocks(sys.stdin.buffer)
+        return
+    with open_log(path) as file:
+        yield from read_blocks(file)
 
 
 def _source(path: Path, scanner: LogScanner) -> Source:
@@ -287,13 +330,17 @@ def _ours(scanner: LogScanner) -> bool:
 
 def _warn_foreign(path: Path, scanner: LogScanner) -> int:
     """Say on standard error why nothing was found; the exit status."""
-    counts = scanner.counts
-    what = "is empty" if not counts.bytes else f"holds no cuzk line in {counts.lines} lines"
+    what = "holds no cuzk line" if scanner.counts.bytes else "is empty"
     name = "standard input" if path == STDIN else str(path)
-    print(  # noqa: T201
-        f"cuzktop: {name} {what}: is it the daemon's log, with standard output and error"
-        " (cuzk > log 2>&1)?",
-        file=sys.stderr,
+    if path != STDIN and scanner.counts.bytes:
+        from cuzktop.sources.files import is_stream, open_log, sniff  # noqa: PLC0415
+
+        if not is_stream(path):
+            with open_log(path) as file:
+                what = sniff(file.read(SNIFF_BYTES)) or what
+    _say(
+        f"{name} {what}: is it the daemon's log, with standard output and error"
+        " (cuzk > log 2>&1)?"
     )
     return EXIT_NOTHING_FOUND
 
@@ -312,9 +359,9 @@ def _samples_of(options: argparse.Namespace) -> tuple[Path, bool] | None:
     return None
 
 
-def _read_samples(samples: tuple[Path, bool] | None) -> Iterable[GpuSampled]:
+def _read_samples(samples: tuple[Path, bool] | None) -> Iterator[GpuSampled]:
     if samples is None:
-        return ()
+        return iter(())
     from cuzktop.sources.samples import read_samples  # noqa: PLC0415
 
     return read_samples(samples[0], utc=samples[1])
@@ -331,29 +378,28 @@ def _report(options: argparse.Namespace) -> int:
 
     path = _log_path(options)
     samples = _samples_of(options)
-    _read_samples(samples)  # a CSV that can't be read is said before the log is
+    next(_read_samples(samples), None)  # a CSV that can't be read is said before the log is
     scanner = LogScanner()
     tallies: dict[int, RowsTally] = {}
 
     def measure(run: Run) -> Mapping[int, Measured]:
         return _measured(run, samples)
 
-    summary = LogSummary(partition_line, measure)
-    if not options.json:
-        summary = LogSummary(lambda _: "", measure)
-        summary.on_row = lambda run, row: tallies.setdefault(run.index, RowsTally()).add(row)
-    summary.read(_open(path), scanner)
-    source = _source(path, scanner)
-    if options.json:
-        write_report(
-            sys.stdout,
-            source=source,
-            runs=((report, rows.lines()) for report, rows in summary.runs),
-        )
-    else:
-        look = _look(options, sys.stdout)
-        reports = [report for report, _ in summary.runs]
-        sys.stdout.write(report_text(reports, source, tallies, **look))
+    with closing(LogSummary(partition_line, measure)) as summary:
+        if not options.json:
+            summary.on_row = lambda run, row: tallies.setdefault(run.index, RowsTally()).add(row)
+        summary.read(_open(path), scanner)
+        source = _source(path, scanner)
+        if options.json:
+            write_report(
+                sys.stdout,
+                source=source,
+                runs=((report, rows.lines()) for report, rows in summary.runs),
+            )
+        else:
+            look = _look(options, sys.stdout)
+            reports = [report for report, _ in summary.runs]
+            sys.stdout.write(report_text(reports, source, tallies, **look))
     sys.stdout.flush()
     return EXIT_OK if _ours(scanner) else _warn_foreign(path, scanner)
 
@@ -421,6 +467,9 @@ def _ascii(options: argparse.Namespace, out: TextIO) -> bool:
 def _snapshot(options: argparse.Namespace) -> int:
     path = _log_path(options)
     times = options.n or (1 if options.delay is None else sys.maxsize)
+    if path == STDIN and times > 1:
+        message = "standard input can be read once only"
+        raise UsageError(message, hint="name the log's file to repeat the picture")
     status = EXIT_OK
     for index in range(times):
         if index:
@@ -440,7 +489,7 @@ def _one_snapshot(options: argparse.Namespace, path: Path, *, first: bool) -> in
         picture.feed(scanner.feed(block))
     # A half line at the end is not complete yet: it is left alone.
     _add_samples(options, path, picture)
-    frame = picture.frame(source=_source(path, scanner))
+    frame = picture.frame(source=_source(path, scanner), now_ms=_now_ms(scanner, picture))
     if options.json:
         import json  # noqa: PLC0415
 
@@ -454,6 +503,12 @@ def _one_snapshot(options: argparse.Namespace, path: Path, *, first: bool) -> in
         sys.stdout.write(snapshot_text(frame, **_look(options, sys.stdout)))
     sys.stdout.flush()
     return EXIT_OK if _ours(scanner) else _warn_foreign(path, scanner)
+
+
+def _now_ms(scanner: LogScanner, picture: Picture) -> float | None:
+    """The run's time at the last complete line, where no event of it tells."""
+    newest_us, epoch_us = scanner.newest_us(), picture.model.run.epoch_us
+    return None if newest_us is None or epoch_us is None else (newest_us - epoch_us) / 1000.0
 
 
 def _tail_blocks(path: Path) -> Iterable[bytes]:
@@ -479,7 +534,11 @@ def _add_samples(options: argparse.Namespace, path: Path, picture: Picture) -> N
             until = run.epoch_us / 1000.0 + run.clock
             picture.feed(one for one in _read_samples(samples) if one.at_ms <= until)
         return
-    if options.demo is not None or path == STDIN:
+    if options.demo is not None:
+        picture.sampler_note = "this demo has no GPU readings"
+        return
+    if path == STDIN:
+        picture.sampler_note = "not measured: the log came through a pipe"
         return
     try:
         age_ms = wall_ms() - path.stat().st_mtime * 1000.0
@@ -498,12 +557,14 @@ def _add_samples(options: argparse.Namespace, path: Path, picture: Picture) -> N
 
 def _screen(options: argparse.Namespace) -> int:
     path = _log_path(options)
-    reason = _no_screen()
+    reason = _no_screen(path)
     if reason:
-        print(f"cuzktop: {reason}: printing text instead", file=sys.stderr)  # noqa: T201
         options.fast = False
         options.delay = None if options.n is None else options.delay
-        return _snapshot(options)
+        status = _snapshot(options)
+        if status == EXIT_OK:
+            _say(f"{reason}: printed text instead")
+        return status
     from cuzktop.live import run_live  # noqa: PLC0415
 
     settings = Settings(
@@ -524,10 +585,19 @@ def _screen(options: argparse.Namespace) -> int:
     return run_live(settings, wall_ms=wall_ms, monotonic_s=time.monotonic, samples=make_samples)
 
 
-def _no_screen() -> str:
-    """Why there can be no screen; empty if there can."""
+def _no_screen(path: Path) -> str:
+    """Why there can be no screen; empty if there can, with keys to come from the terminal."""
     if not sys.stdout.isatty():
         return "standard output is no terminal"
     if os.environ.get("TERM", "") in ("", "dumb"):
         return f"the terminal can't place text (TERM={os.environ.get('TERM', '')})"
+    if sys.stdin is None:
+        return "standard input is closed, so there are no keys"
+    if path != STDIN and not sys.stdin.isatty():
+        from cuzktop.sources.stdin import reopen_tty  # noqa: PLC0415
+
+        was_input = reopen_tty()
+        if was_input is None:
+            return "there is no terminal to read keys from"
+        os.close(was_input)
     return ""

@@ -5,14 +5,17 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from cuzktop.events import Event, SourceNote
-from cuzktop.frame import Frame, Source
+from cuzktop.frame import Alert, Frame, Source
 from cuzktop.picture import Picture
 
 Batch = Sequence[Event]
 LEAST_INTERVAL_S = 0.1
+FIRST_S = 0.2  # nobody should wait a whole interval for the first picture
+ERROR_PAUSE_S = 1.0  # after one of our own errors: it may come again at once
 BATCHES_A_FRAME = 64  # while a large log is read, a frame comes after so many blocks at the latest
 
 
@@ -82,7 +85,10 @@ class Engine(threading.Thread):
         self.read_pct: float | None = None
         self._stopped = threading.Event()
         self._grown_ms = clock() - (age_ms or 0.0)
-        self._bytes = 0
+        self._bytes = 0  # that were read when the log last grew
+        self._filling = age_ms is not None  # what was there before us is no growth
+        self._latest: Frame | None = None
+        self._told = ""
 
     def stop(self) -> None:
         """End the thread after what it is doing."""
@@ -98,6 +104,9 @@ class Engine(threading.Thread):
         """The first read has come so far; called by the log's source."""
         done = total_bytes <= 0 or read_bytes >= total_bytes
         self.read_pct = None if done else 100.0 * read_bytes / total_bytes
+        if done and self._filling:
+            self._bytes = self._counts.bytes
+            self._filling = False
 
     def run(self) -> None:
         """Work until `stop`; what goes wrong is told on the screen, once."""
@@ -105,15 +114,32 @@ class Engine(threading.Thread):
             try:
                 self.step()
             except Exception as error:  # noqa: BLE001 (a thread's end: it becomes an event)
-                text = f"internal error, figures may be missing: {type(error).__name__}: {error}"
-                self._picture.feed([SourceNote(self._clock(), "error", text)])
-                if self._stopped.wait(1.0):
+                self._tell(
+                    f"internal error, figures may be missing: {type(error).__name__}: {error}"
+                )
+                if self._stopped.wait(ERROR_PAUSE_S):
                     return
+
+    def _tell(self, text: str) -> None:
+        """Show an error of our own as long as it lasts: in the picture, or over the last one."""
+        if text != self._told:
+            self._told = text
+            self._picture.feed([SourceNote(self._clock(), "error", text)])
+        try:
+            frame = self.frame()
+        except Exception:  # noqa: BLE001 (it is what is being told)
+            frame = self._latest or Frame(source=Source(path=self._path))
+            source = replace(frame.source, note=text)
+            alert = Alert(level="error", at_ms=None, text=text)
+            frame = replace(frame, source=source, alerts=(*frame.alerts, alert))
+        self._publish(frame)
 
     def step(self) -> None:
         """Fold in what comes within one interval, then publish a frame."""
-        due = self._monotonic_s() + self.interval_s
-        for _ in range(BATCHES_A_FRAME):
+        interval_s = min(FIRST_S, self.interval_s) if self._latest is None else self.interval_s
+        due = self._monotonic_s() + interval_s
+        batches = 0
+        while True:
             left = due - self._monotonic_s()
             try:
                 batch = self._inbox.get(timeout=max(0.0, min(left, self.interval_s)))
@@ -122,15 +148,17 @@ class Engine(threading.Thread):
             if self._stopped.is_set():
                 return
             self._picture.feed(batch)
-            if left <= 0:
+            batches += 1
+            if left <= 0 or (self.read_pct is not None and batches >= BATCHES_A_FRAME):
                 break
-        self._publish(self.frame())
+        self._latest = self.frame()
+        self._publish(self._latest)
 
     def frame(self) -> Frame:
         """The picture now."""
         counts = self._counts
         wall_ms = self._clock()
-        if counts.bytes != self._bytes:
+        if counts.bytes != self._bytes and not self._filling:
             self._bytes = counts.bytes
             self._grown_ms = max(self._grown_ms, wall_ms)
         silent_ms = max(0.0, wall_ms - self._grown_ms)

@@ -111,6 +111,7 @@ class Picture:
     def _run_ended(self, run: Run) -> None:
         lost = sum(job.ended is None and not job.failed for job in run.jobs.values())
         self.recent.clear()
+        self._stages = {}
         text = f"the daemon was started anew: run {run.index} ended"
         if lost:
             text += f", {lost} proofs lost"
@@ -288,7 +289,7 @@ class Picture:
 
     def _syntheses(self, run: Run, now: float) -> tuple[fr.Synthesis, ...]:
         usual = {kind: median_of(spans) for kind, spans in run.synth_spans.items()}
-        flying = [part for part in run.in_flight.values() if part.state == "synthesizing"]
+        flying = [part for part in run.unfinished() if part.state == "synthesizing"]
         flying.sort(key=lambda part: (part.synth_start or 0, part.order))
         return tuple(
             fr.Synthesis(
@@ -422,7 +423,7 @@ def _spread(bins: list[float], first: int, span: Span) -> None:
 
 
 def _queue(run: Run, now: float) -> tuple[fr.Queued, ...]:
-    queued = [part for part in run.in_flight.values() if part.state == "queued"]
+    queued = [part for part in run.unfinished() if part.state == "queued"]
     queued.sort(key=lambda part: (part.synth_end or part.queued or 0, part.order))
     return tuple(
         fr.Queued(

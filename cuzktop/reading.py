@@ -13,7 +13,7 @@ from cuzktop.analysis.summary import summarize
 from cuzktop.analysis.throughput import StageTable
 from cuzktop.events import LogEvent
 from cuzktop.frame import PartitionRow, RunReport
-from cuzktop.model.reduce import FINAL, Model
+from cuzktop.model.reduce import Model
 from cuzktop.model.state import Partition, Run
 
 ROWS_IN_MEMORY_BYTES = 4 * 1024 * 1024  # more go to a temporary file
@@ -45,6 +45,10 @@ class RunRows:
         self.rows.seek(0)
         for line in self.rows:
             yield line.rstrip("\n")
+
+    def close(self) -> None:
+        """Give back the file behind the rows, if they needed one."""
+        self.rows.close()
 
 
 def _rows_file() -> TextIO:
@@ -79,6 +83,12 @@ class LogSummary:
         self._write_unfinished(self.model.run)
         self._run_ended(self.model.run)
 
+    def close(self) -> None:
+        """Give back the files behind the rows of all runs."""
+        self._current.close()
+        for _, rows in self.runs:
+            rows.close()
+
     def _finished(self, run: Run, partition: Partition) -> None:
         row = partition_row(partition, lock_lines=run.lock_lines)
         current = self._current
@@ -93,13 +103,13 @@ class LogSummary:
 
     def _write_unfinished(self, run: Run) -> None:
         """What is in flight at the log's end is part of the report, too."""
-        left = [part for part in run.in_flight.values() if part.state not in FINAL]
-        for partition in sorted(left, key=lambda part: part.order):
+        for partition in run.unfinished():
             self._finished(run, partition)
 
     def _run_ended(self, run: Run) -> None:
         current, self._current = self._current, RunRows(_rows_file())
         heard = run.timeline_seen or run.timing_seen or run.first_wall_us is not None
         if not heard and not run.jobs and not current.count:
+            current.close()
             return
         self.runs.append((summarize(run, current.stages, self._measure(run)), current))

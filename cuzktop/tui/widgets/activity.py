@@ -1,0 +1,156 @@
+"""GPU activity over time: what NVML measured or else what the log says, on a fixed scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cuzktop.frame import Frame, Gpu
+from cuzktop.tui.widgets.cells import Line, Span, clean, clip, fit, graph, right, title
+from cuzktop.tui.widgets.empty import reason, sentence
+from cuzktop.tui.widgets.gpus import SOURCES
+from cuzktop.tui.widgets.lines import Lines
+from cuzktop.units import age, percent
+
+GUTTER = 5  # "100 ┊"
+LEAST_CHART = 5  # rows from which a chart of its own is worth its title
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One history to draw; `style` is its colour, `title` says what it is and whence."""
+
+    gpu: int
+    title: str
+    history: Sequence[float | None]
+    style: str
+
+
+def known(history: Sequence[float | None]) -> bool:
+    """Whether there is a reading in it at all."""
+    return any(share is not None for share in history)
+
+
+def series_of(gpu: Gpu) -> list[Series]:
+    """One GPU's histories, the most telling first: what was measured goes before the log."""
+    found: list[Series] = []
+    nvml = gpu.nvml
+    if nvml is not None and known(nvml.util_history):
+        source = SOURCES.get(nvml.util_source or "", nvml.util_source or "source unknown")
+        found.append(Series(gpu.gpu, f"NVML util %, {source}", nvml.util_history, "nvml"))
+    if known(gpu.kernel_history):
+        found.append(Series(gpu.gpu, "kernel % by the log", gpu.kernel_history, "kernel"))
+    if known(gpu.lock_history):
+        found.append(Series(gpu.gpu, "lock held % by the log", gpu.lock_history, "lock"))
+    if nvml is not None and known(nvml.power_history):
+        found.append(Series(gpu.gpu, "power, % of its limit", nvml.power_history, "power"))
+    return found
+
+
+def draw_activity(frame: Frame, width: int, height: int) -> list[Line]:
+    """A chart a GPU where there is room, else a row a GPU; more histories as room grows."""
+    if width <= 0 or height <= 0:
+        return []
+    per_gpu = [(gpu, series_of(gpu)) for gpu in frame.gpus]
+    if not any(series for _gpu, series in per_gpu):
+        notes = [gpu.nvml_note for gpu in frame.gpus if gpu.nvml_note]
+        why = reason(frame, "no kernel has run yet", timing=True)
+        text = f"{why}. {clean(notes[0])}." if notes else why
+        return [title("ACTIVITY", width), *sentence(text, width, height - 1)]
+    most = max(len(series) for _gpu, series in per_gpu)
+    several = len(per_gpu) > 1
+    deep = 0
+    for depth in range(1, most + 1):
+        charts = sum(min(depth, len(series)) for _gpu, series in per_gpu)
+        least = LEAST_CHART if depth > 1 or several else 2
+        if charts * least + 1 <= height:
+            deep = depth
+    if not deep or width < GUTTER + 8:
+        return _rows(per_gpu, width, height)
+    wanted = [series for _gpu, found in per_gpu for series in found[:deep]]
+    axis = 1 if height >= 3 else 0
+    body = height - axis
+    lines: list[Line] = []
+    for index, series in enumerate(wanted):
+        rows = body // len(wanted) + (1 if index < body % len(wanted) else 0)
+        lines += _chart(series, width, rows, several=several, first=index == 0)
+    if axis:
+        lines.append(_axis(width - GUTTER, GUTTER))
+    return lines[:height]
+
+
+def _chart(series: Series, width: int, height: int, *, several: bool, first: bool) -> list[Line]:
+    latest = series.history[-1] if series.history else None
+    name = "ACTIVITY" if first else ""
+    if several:
+        name = f"{name} GPU {series.gpu}".strip()
+    head = title(
+        name or series.title,
+        width,
+        detail=series.title if name else "",
+        end=f"now {percent(latest, digits=0)}" if latest is not None else "now not read",
+    )
+    rows = height - 1
+    lines = [head]
+    for y, text in enumerate(graph(series.history, width - GUTTER, rows)):
+        scale = "100" if y == 0 else "0" if y == rows - 1 and rows > 1 else ""
+        if rows >= 5 and y == rows // 2:
+            scale = "50"
+        lines.append(((right(scale, 3), "muted"), (" ┊", "rule"), (text, series.style)))
+    return lines
+
+
+def _axis(width: int, gutter: int) -> Line:
+    """Seconds before now under the columns that they belong to; a column is a second."""
+    step = 10 if width < 60 else 15 if width < 90 else 30
+    cells = [" "] * width
+    end = "now"
+    cells[-len(end) :] = end if width >= len(end) else " " * width
+    seconds = step
+    while seconds < width:
+        text = f"-{age(1000 * seconds)}"
+        at = width - 1 - seconds
+        start = at - len(text) + 1
+        if start >= 0 and at < width - len(end) - 1:
+            cells[start : at + 1] = text
+        seconds += step
+    return ((" " * gutter, "text"), ("".join(cells), "muted"))
+
+
+def _rows(per_gpu: list[tuple[Gpu, list[Series]]], width: int, height: int) -> list[Line]:
+    """A row a GPU: its number, its history, and the latest figure."""
+    titles = {series[0].title for _gpu, series in per_gpu if series}
+    detail = titles.pop() if len(titles) == 1 else "NVML util %, else kernel % by the log"
+    graph_width = max(1, width - 3 - 5)
+    room = height - 1
+    each = max(1, min(3, room // max(1, len(per_gpu))))
+    axis = room - each * len(per_gpu) >= 1
+    end = "" if axis else f"last {graph_width} s"
+    lines = [title("ACTIVITY", width, detail=detail, end=end)]
+    for gpu, series in per_gpu:
+        if not series:
+            text = clean(gpu.nvml_note) or "nothing read yet"
+            lines.append(clip(((f"{gpu.gpu:>2} ", "strong"), (text, "muted")), width))
+            lines += [clip((), width)] * (each - 1)
+            continue
+        main = series[0]
+        latest = main.history[-1] if main.history else None
+        for y, text in enumerate(graph(main.history, graph_width, each)):
+            last = y == each - 1
+            spans: list[Span] = [
+                (f"{gpu.gpu:>2} " if last else "   ", "strong"),
+                (text, main.style),
+                (right(percent(latest, digits=0), 5) if last else fit("", 5), main.style),
+            ]
+            lines.append(clip(spans, width))
+    if axis:
+        lines.append(clip(_axis(graph_width, 3), width))
+    return lines[:height]
+
+
+class ActivityPanel(Lines):
+    """The GPU's use over the last minutes; a missing reading is a gap."""
+
+    def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
+        """See `draw_activity`."""
+        return draw_activity(frame, width, height)

@@ -1,0 +1,343 @@
+"""Lines of terminal cells: what a panel draws, before it has colours.
+
+A `Line` is a tuple of `(text, style name)`; the style names are those of `STYLES`, which `app.tcss`
+gives their colours. Panels make lines in plain functions, so that they can be compared with the
+lines before and tested without a terminal. Widths are in cells: a wide character has two.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+from rich.cells import cell_len, set_cell_size
+
+from cuzktop.frame import TIME_CLASSES
+
+Span = tuple[str, str]
+Line = tuple[Span, ...]
+
+STYLES = (
+    "text",
+    "strong",
+    "muted",
+    "title",
+    "rule",
+    "track",
+    "key",
+    "good",
+    "warn",
+    "error",
+    "badge-good",
+    "badge-warn",
+    "badge-quiet",
+    "badge-pause",
+    "selected",
+    "kernel",
+    "barrier",
+    "lock_overhead",
+    "handoff",
+    "starved",
+    "no_work",
+    "bracket",
+    "lock",
+    "section",
+    "nvml",
+    "power",
+    "synth",
+    "late",
+    "bracket-bar",
+    "lock-bar",
+    "section-bar",
+    "kernel-bar",
+    "nvml-bar",
+    "power-bar",
+    "synth-bar",
+    "late-bar",
+)
+"""Every style that a line may name; each is a component class `lines--NAME` of `Lines`."""
+
+CLASS_GLYPHS: Mapping[str, str] = dict(zip(TIME_CLASSES, "█▓▒░╌·", strict=True))
+CLASS_TITLES: Mapping[str, str] = dict(
+    zip(
+        TIME_CLASSES,
+        ("kernel", "barrier", "lock overhead", "handoff", "starved", "no work"),
+        strict=True,
+    )
+)
+
+EIGHTHS = " ▏▎▍▌▋▊▉█"
+LEVELS = " ▁▂▃▄▅▆▇█"
+GAP = "·"
+
+# Bidi overrides and separators would move what stands beside them; lone surrogates have no bytes.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff]"
+)
+
+# One cell becomes one cell, so that a picture keeps its columns.
+_ASCII = str.maketrans(
+    {
+        **dict(zip(EIGHTHS, " ::==####", strict=True)),
+        **dict(zip(LEVELS, " _,:-=+*#", strict=True)),
+        "▓": "=",
+        "▒": "+",
+        "░": "-",
+        "╌": "~",
+        "·": ".",
+        "─": "-",
+        "│": "|",
+        "┊": ":",
+        "╵": "'",
+        "–": "-",
+        "−": "-",
+        "—": "-",
+        "…": "~",
+        "≥": ">",
+        "≠": "!",
+        "×": "x",
+        "±": "+",
+        "→": ">",
+        "←": "<",
+        "↑": "^",
+        "↓": "v",
+        "▸": ">",
+        "▾": "v",
+        "▼": "v",
+        "▲": "!",
+        "●": "*",
+        "○": "o",
+        "◌": ",",
+        "◆": "*",
+        "✓": "d",
+        "✗": "X",
+        "≈": "~",
+        "°": " ",
+        "µ": "u",
+        "’": "'",
+        "‘": "'",
+        "“": '"',
+        "”": '"',
+    }
+)
+
+
+def width_of(text: str) -> int:
+    """The cells that `text` takes."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def clean(text: str) -> str:
+    """`text` on one line, with nothing in it that a terminal would obey."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _UNPRINTABLE.sub("�", text.expandtabs(1).replace("\n", " ").replace("\r", ""))
+
+
+def to_ascii(text: str) -> str:
+    """`text` in ASCII, as many cells wide; what has no likeness becomes question marks."""
+    if text.isascii():
+        return text
+    text = text.translate(_ASCII)
+    if text.isascii():
+        return text
+    return "".join(char if char.isascii() else "?" * cell_len(char) for char in text)
+
+
+def fit(text: str, width: int) -> str:
+    """`text` padded or cut to exactly `width` cells; a cut shows as an ellipsis."""
+    if width <= 0:
+        return ""
+    cells = width_of(text)
+    if cells <= width:
+        return text + " " * (width - cells)
+    return "…" if width == 1 else set_cell_size(text, width - 1) + "…"
+
+
+def right(text: str, width: int) -> str:
+    """`text` at the right end of exactly `width` cells."""
+    cells = width_of(text)
+    return " " * (width - cells) + text if cells <= width else fit(text, width)
+
+
+def _tail(text: str, width: int) -> str:
+    """The end of `text` in exactly `width` cells."""
+    kept, cells = "", 0
+    for char in reversed(text):
+        cells += cell_len(char)
+        if cells > width:
+            break
+        kept = char + kept
+    return " " * (width - cell_len(kept)) + kept
+
+
+@lru_cache(maxsize=4096)
+def label(job: str, partition: int | None, width: int, attempt: int = 1) -> str:
+    """`job/partition` in exactly `width` cells.
+
+    A long job id loses its middle: ids differ at their ends. The partition is never cut away, and
+    a later attempt shows as `#2`.
+    """
+    name = clean(job)
+    end = ("" if attempt == 1 else f"#{attempt}") + ("" if partition is None else f"/{partition}")
+    room = width - len(end)
+    if width_of(name) <= room or room < 3:
+        return (
+            fit(name + end, width) if room >= 3 else right(_tail(end, min(width, len(end))), width)
+        )
+    head = min(5, (room - 1) // 4)
+    return set_cell_size(name, head) + "…" + _tail(name, room - 1 - head) + end
+
+
+@lru_cache(maxsize=512)
+def wrap(text: str, first: int, rest: int, lines: int) -> tuple[str, ...]:
+    """`text` in at most `lines` lines: the first `first` cells wide, the others `rest`.
+
+    What doesn't fit ends in an ellipsis. Lines are not padded.
+    """
+    out: list[str] = []
+    current = ""
+    for word in clean(text).split():
+        width = first if not out else rest
+        joined = f"{current} {word}" if current else word
+        if width_of(joined) <= width or not current:
+            current = joined
+        else:
+            out.append(current)
+            current = word
+    out.append(current)
+    if len(out) > lines:
+        width = first if lines == 1 else rest
+        out = [*out[: lines - 1], fit(" ".join(out[lines - 1 :]), width)]
+    return tuple(
+        fit(line, first if y == 0 else rest).rstrip() for y, line in enumerate(out[:lines])
+    )
+
+
+def line_width(line: Line) -> int:
+    """The cells of a whole line."""
+    return sum(width_of(text) for text, _ in line)
+
+
+def clip(line: Iterable[Span], width: int) -> Line:
+    """`line` in exactly `width` cells; what is cut leaves an ellipsis."""
+    spans: list[Span] = []
+    left = width
+    for text, style in line:
+        cells = width_of(text)
+        if cells > left:
+            if left > 0:
+                spans.append((fit(text, left), style))
+            return tuple(spans)
+        if cells:
+            spans.append((text, style))
+            left -= cells
+    if left > 0:
+        spans.append((" " * left, "text"))
+    return tuple(spans)
+
+
+def beside(left: Sequence[Span], right_spans: Sequence[Span], width: int) -> Line:
+    """`left` at the left end and `right_spans` at the right end of `width` cells."""
+    used = line_width(tuple(right_spans))
+    if not used or used >= width:
+        return clip(left, width)
+    return (*clip(left, width - used), *right_spans)
+
+
+def title(name: str, width: int, *, detail: str = "", end: str = "", focused: bool = False) -> Line:
+    """A panel's first line: its name, what it shows, a rule, and a remark at the end."""
+    head = name if width_of(name) <= width else fit(name, width)
+    spans: list[Span] = [(head, "key" if focused else "title")]
+    left = width - width_of(head)
+    tail = f" {end}" if end and width_of(end) + 3 <= left else ""
+    left -= width_of(tail)
+    if detail and left > 3:
+        text = fit(f" {detail}", min(width_of(detail) + 1, left))
+        spans.append((text, "muted"))
+        left -= width_of(text)
+    if left > 0:
+        spans.append((" " + "─" * (left - 1), "rule"))
+    if tail:
+        spans.append((tail, "muted"))
+    return tuple(spans)
+
+
+def bar(share_pct: float | None, width: int, style: str) -> Span:
+    """A horizontal bar of `width` cells on its track; 100 % fills it. Unknown is a dotted track.
+
+    `style` is that of the figure beside it; the bar's own is `STYLE-bar`, which has the track's
+    ground, so that a cell filled in part shows both.
+    """
+    if width <= 0:
+        return ("", style)
+    if share_pct is None:
+        return (GAP * width, "track")
+    eighths = round(max(0.0, min(100.0, share_pct)) / 100.0 * width * 8)
+    if eighths == 0 and share_pct > 0:
+        eighths = 1
+    full, part = divmod(eighths, 8)
+    text = "█" * full + (EIGHTHS[part] if part else "")
+    return (text + " " * (width - len(text)), f"{style}-bar")
+
+
+def stacked(shares_pct: Mapping[str, float], width: int) -> Line:
+    """The six classes of time as one bar of `width` cells; largest remainders fill it up."""
+    if width <= 0:
+        return ()
+    total = sum(shares_pct.values()) or 1.0
+    exact = {name: shares_pct.get(name, 0.0) / total * width for name in TIME_CLASSES}
+    cells = {name: int(cells + 1e-9) for name, cells in exact.items()}
+    by_remainder = sorted(exact, key=lambda name: exact[name] - cells[name], reverse=True)
+    for name in by_remainder[: width - sum(cells.values())]:
+        cells[name] += 1
+    return tuple((CLASS_GLYPHS[name] * count, name) for name, count in cells.items() if count)
+
+
+@lru_cache(maxsize=64)
+def _graph_rows(height: int) -> tuple[str, ...]:
+    """For each row from the top: the character of each level, 0 to `8 * height`, then a gap's."""
+    steps = 8 * height
+    return tuple(
+        "".join(LEVELS[max(0, min(8, level - 8 * above))] for level in range(steps + 1))
+        + (" " if above else GAP)
+        for above in range(height - 1, -1, -1)
+    )
+
+
+def graph(history: Sequence[float | None], width: int, height: int) -> tuple[str, ...]:
+    """A 0–100 % history as `height` rows of `width` cells, newest at the right, top row first.
+
+    A bin that was not read is a dot on the bottom row; what lies before the first reading is blank.
+    What isn't 0 shows at least the least there is.
+    """
+    if width <= 0 or height <= 0:
+        return ()
+    shown = history[-width:]
+    first = next((at for at, share_pct in enumerate(shown) if share_pct is not None), len(shown))
+    steps = 8 * height
+    scale = steps / 100.0
+    levels = [
+        steps + 1
+        if share_pct is None
+        else 0
+        if share_pct <= 0
+        else steps
+        if share_pct >= 100
+        else int(share_pct * scale + 0.5) or 1
+        for share_pct in shown[first:]
+    ]
+    return tuple(
+        "".join([row[level] for level in levels]).rjust(width) for row in _graph_rows(height)
+    )
+
+
+def count(number: int) -> str:
+    """A count in at most five characters: 3120, 48.2k, 1.3M."""
+    if number < 10_000:
+        return str(number)
+    if number < 999_500:
+        return f"{number / 1000:.1f}k" if number < 99_950 else f"{number / 1000:.0f}k"
+    return f"{number / 1e6:.1f}M" if number < 99_950_000 else f"{number / 1e6:.0f}M"

@@ -1,0 +1,130 @@
+"""Each job's partitions as a row of cells."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from cuzktop.frame import Frame, JobRow
+from cuzktop.tui.widgets.cells import Line, Span, clean, clip, fit, label, right, title, width_of
+from cuzktop.tui.widgets.empty import blind, reason, sentence
+from cuzktop.tui.widgets.lines import Lines
+from cuzktop.units import age, duration
+
+# state: its cell, its style, its name in the legend
+CELLS = {
+    "pending": (".", "muted", "pending"),
+    "synthesizing": ("s", "synth", "synthesis"),
+    "queued": ("q", "starved", "queued"),
+    "gpu": ("G", "kernel", "on the GPU"),
+    "done": ("✓", "good", "done"),
+    "failed": ("F", "error", "failed"),
+    "skipped": ("-", "muted", "skipped"),
+    "lost": ("?", "warn", "lost"),
+}
+COUNTS = 14  # " 10/10", an age, a mark and the blanks between
+
+
+def is_over(job: JobRow) -> bool:
+    """Whether the job has ended, one way or the other."""
+    return job.failed or (job.total is not None and job.done >= job.total)
+
+
+def chosen(jobs: tuple[JobRow, ...], capacity: int) -> list[JobRow]:
+    """The jobs to show, in their order: those in flight, then failures, then the newest."""
+    if len(jobs) <= capacity:
+        return list(jobs)
+    ranks = [(2 if is_over(job) and not job.failed else 1 if job.failed else 0) for job in jobs]
+    # Of those in flight the oldest matter; of those that ended the newest.
+    order = sorted(range(len(jobs)), key=lambda at: (ranks[at], at if ranks[at] == 0 else -at))
+    return [jobs[at] for at in sorted(order[:capacity])]
+
+
+def summary(frame: Frame) -> str:
+    """Counts of proofs and the time that one takes."""
+    proofs = frame.proofs
+    parts = [f"{proofs.in_flight} in flight", f"{proofs.completed} done"]
+    if proofs.failed:
+        parts.append(f"{proofs.failed} failed")
+    if proofs.lost:
+        parts.append(f"{proofs.lost} lost")
+    if proofs.seconds_per_proof is not None:
+        parts.append(f"{duration(1000 * proofs.seconds_per_proof)} a proof")
+    return " · ".join(parts)
+
+
+def draw_jobs(frame: Frame, width: int, height: int) -> list[Line]:
+    """Title with the counts, then a row of cells for each job, in columns where they fit."""
+    if width <= 0 or height <= 0:
+        return []
+    jobs = frame.jobs
+    if not jobs and blind(frame):
+        return [title("JOBS", width), *sentence(reason(frame, "none"), width, height - 1)]
+    detail = summary(frame)
+    legend = _legend(width - width_of(detail) - 12)
+    lines = [title("JOBS", width, detail=detail, end=legend)]
+    room = height - 1
+    if not jobs:
+        return lines + sentence(reason(frame, "no job yet"), width, room)
+    cells = max(1, min(max(len(job.states) for job in jobs), max(1, width - COUNTS - 12)))
+    longest = min(40, max(width_of(clean(job.job)) + (2 if job.attempt > 1 else 0) for job in jobs))
+    # Another column is worth more than whole job ids, as long as their ends can be told apart; but
+    # not if all that is in flight can be shown with whole ids.
+    wanted = max(1, -(-len(jobs) // max(1, room)))
+    columns = max(1, min((width + 1) // (cells + COUNTS + longest), wanted))
+    if room * columns <= sum(not is_over(job) for job in jobs):
+        columns = max(1, min((width + 1) // (cells + COUNTS + 9), wanted))
+    column = width // columns
+    shown = chosen(jobs, room * columns)
+    left_out = len(jobs) - len(shown)
+    if left_out and room * columns > 1:
+        shown = chosen(jobs, room * columns - 1)
+        left_out = len(jobs) - len(shown)
+    name_width = max(3, min(longest, column - cells - COUNTS))
+    blocks = [_job(job, name_width, cells, column) for job in shown]
+    if left_out and len(blocks) < room * columns:
+        blocks.append(clip(((f"+{left_out} more", "muted"),), column))
+    rows = -(-len(blocks) // columns)
+    for y in range(rows):
+        spans = [span for block in blocks[y::rows] for span in block]
+        lines.append(clip(spans, width))
+    return lines[:height]
+
+
+def _legend(room: int) -> str:
+    words = " ".join(f"{glyph} {name} " for glyph, _style, name in CELLS.values()).rstrip()
+    short = " ".join(
+        f"{CELLS[state][0]} {CELLS[state][2]} " for state in ("synthesizing", "queued")
+    )
+    return words if width_of(words) <= room else short.rstrip() if width_of(short) <= room else ""
+
+
+def _job(job: JobRow, name_width: int, cells: int, width: int) -> Line:
+    over = is_over(job)
+    spans: list[Span] = [
+        (
+            label(job.job, None, name_width, job.attempt),
+            "error" if job.failed else "muted" if over else "text",
+        ),
+        (" ", "text"),
+    ]
+    states = job.states[:cells]
+    for state, run in groupby(states):
+        cell, cell_style, _name = CELLS.get(state, ("?", "warn", state))
+        spans.append((cell * len(list(run)), cell_style))
+    spans.append((" " * (cells - len(states)), "text"))
+    total = "?" if job.total is None else str(job.total)
+    spans.append((right(f"{job.done}/{total}", 6), "text"))
+    spans.append((right(age(job.age_ms), 5), "muted"))
+    spans.append(("✗ " if job.failed else "  ", "error"))
+    used = name_width + cells + COUNTS
+    if job.message and width - used > 8:
+        spans.append((fit(clean(job.message), width - used), "error"))
+    return clip(spans, width)
+
+
+class JobsPanel(Lines):
+    """Question 4, second half: how far each proof is."""
+
+    def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
+        """See `draw_jobs`."""
+        return draw_jobs(frame, width, height)

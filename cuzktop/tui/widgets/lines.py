@@ -1,0 +1,128 @@
+"""A widget that draws its own lines and refreshes those that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Region
+from textual.reactive import var
+from textual.strip import Strip
+from textual.widget import Widget
+
+from cuzktop.frame import Frame
+from cuzktop.tui.widgets.cells import STYLES, Line, to_ascii
+
+EMPTY = Frame()
+
+
+class Lines(Widget):
+    """A panel that is given frames and draws lines.
+
+    Subclasses make the lines as plain data (`draw`). They are compared with the lines before, and
+    only the rows that differ become strips and are refreshed: that is what keeps the cost of a
+    tick near that of a plain program (a `DataTable` costs ten times as much).
+    """
+
+    DEFAULT_CSS = """
+    Lines { width: 1fr; height: 1fr; }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{name}" for name in STYLES}
+
+    frame: var[Frame] = var(EMPTY)
+
+    def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's word
+        """Draw with ASCII alone if `ascii_only`."""
+        super().__init__(id=id)
+        self.ascii_only = ascii_only
+        self.placed = True  # the overview leaves out what has no room
+        self._lines: list[Line] = []
+        self._drawn: tuple[Frame, int, int] | None = None
+        self._rich_styles: dict[str, Style] = {}
+
+    def draw(self, frame: Frame, width: int, height: int) -> Sequence[Line]:
+        """At most `height` lines, each exactly `width` cells wide; missing ones stay blank."""
+        raise NotImplementedError
+
+    @property
+    def focusable(self) -> bool:
+        """A panel without room can't take the focus."""
+        return self.placed and super().focusable
+
+    def watch_frame(self) -> None:
+        """Draw the new frame if it can be seen."""
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Make the lines again and refresh the rows that differ from what is shown."""
+        width, height = self.size
+        if not self.placed or width <= 0 or height <= 0:
+            self._drawn = None
+            return
+        if self._drawn is None or self._drawn[1:] != (width, height):
+            self._draw_all()
+            self.refresh()
+            return
+        before = self._lines
+        self._draw_all()
+        changed = [
+            Region(0, y, width, 1)
+            for y, (old, new) in enumerate(zip(before, self._lines, strict=True))
+            if old != new
+        ]
+        if changed:
+            self.refresh(*changed)
+
+    def draw_anew(self) -> None:
+        """Make and refresh all lines, whatever was shown."""
+        self._drawn = None
+        self.redraw()
+
+    def on_show(self) -> None:
+        """Catch up with the frames that came while there was no room."""
+        self.draw_anew()
+
+    def _draw_all(self) -> None:
+        width, height = self.size
+        lines = list(self.draw(self.frame, width, height)[:height])
+        lines.extend([((" " * width, "text"),)] * (height - len(lines)))
+        self._lines = lines
+        self._drawn = (self.frame, width, height)
+
+    def render_line(self, y: int) -> Strip:
+        """One row as a strip, in the colours of the style sheet."""
+        width, height = self.size
+        if self._drawn != (self.frame, width, height):
+            self._draw_all()
+        if y >= len(self._lines):
+            return Strip.blank(width)
+        segments: list[Segment] = []
+        # Neighbours of one style become one segment: each costs an escape sequence on the wire.
+        for name, spans in groupby(self._lines[y], key=itemgetter(1)):
+            text = "".join(text for text, _ in spans)
+            segments.append(Segment(to_ascii(text) if self.ascii_only else text, self._style(name)))
+        return Strip(segments, width)
+
+    def notify_style_update(self) -> None:
+        """Forget the colours when the style sheet or the theme changes."""
+        self._rich_styles = {}
+        super().notify_style_update()
+
+    def _style(self, name: str) -> Style:
+        style = self._rich_styles.get(name)
+        if style is None:
+            style = self._rich_styles[name] = self.get_component_rich_style(f"lines--{name}")
+        return style
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What is shown, as text without colours."""
+        width, height = self.size
+        if self._drawn != (self.frame, width, height):
+            self._draw_all()
+        to_text = to_ascii if self.ascii_only else str
+        return tuple("".join(to_text(text) for text, _ in line) for line in self._lines)

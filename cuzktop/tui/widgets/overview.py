@@ -1,0 +1,305 @@
+"""The overview: which panel gets how many rows, at every size of the terminal.
+
+`plan` is a function of the size and of a few counts, so that it can be tested at every size. Panels
+grow in a fixed order of worth (`_grow`), and what has no room is left out whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from textual.app import ComposeResult
+from textual.geometry import NULL_OFFSET, NULL_SPACING, Region, Size
+from textual.layout import ArrangeResult, Layout, WidgetPlacement
+from textual.reactive import var
+from textual.widget import Widget
+
+from cuzktop.frame import Frame
+from cuzktop.tui.widgets.activity import ActivityPanel
+from cuzktop.tui.widgets.gpus import BLOCK_ROWS, GpusPanel
+from cuzktop.tui.widgets.jobs import JobsPanel
+from cuzktop.tui.widgets.lines import EMPTY, Lines
+from cuzktop.tui.widgets.lock import LockPanel
+from cuzktop.tui.widgets.partitions import PartitionsPanel
+from cuzktop.tui.widgets.stages import STAGES, StagesPanel
+from cuzktop.tui.widgets.syntheses import SynthesesPanel
+from cuzktop.tui.widgets.verdict import HeaderPanel, NoticePanel, VerdictPanel, notice
+
+TWO_COLUMNS = 150  # cells from which panels stand beside each other
+BESIDE = 76  # cells from which the lock stands beside the syntheses
+GUTTER = 2  # cells between two columns
+
+Step = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """How much there is to show. The counts only grow, so that panels don't jump about."""
+
+    gpus: int = 0
+    lock_rows: int = 1
+    syntheses: int = 0
+    jobs: int = 0
+    notice: bool = False
+
+    def with_frame(self, frame: Frame) -> Wants:
+        """These wants and what `frame` adds to them."""
+        locks = sum(
+            max(1, len(gpu.workers), 1 + len(gpu.lock.waiting) + len(gpu.lock.finishing))
+            + len(gpu.lock.candidates)
+            for gpu in frame.gpus
+        )
+        wants = Wants(
+            gpus=max(self.gpus, len(frame.gpus)),
+            lock_rows=max(self.lock_rows, locks),
+            syntheses=max(self.syntheses, len(frame.syntheses)),
+            jobs=max(self.jobs, len(frame.jobs)),
+            notice=notice(frame) is not None,
+        )
+        return self if wants == self else replace(wants)
+
+
+def _grow(rows: int, steps: Iterable[Step]) -> dict[str, int]:
+    """Give out `rows` in the order of `steps`: each names a panel and the height it grows to.
+
+    A step that no longer fits is passed over, so that a smaller one behind it still can.
+    """
+    heights: dict[str, int] = {}
+    left = rows
+    for name, height in steps:
+        more = height - heights.get(name, 0)
+        if 0 < more <= left:
+            heights[name] = height
+            left -= more
+    return heights
+
+
+def _stack_down(
+    names: Sequence[str], heights: Mapping[str, int], x: int, y: int, width: int
+) -> dict[str, Region]:
+    regions: dict[str, Region] = {}
+    for name in names:
+        height = heights.get(name, 0)
+        if height > 0:
+            regions[name] = Region(x, y, width, height)
+            y += height
+    return regions
+
+
+def plan(width: int, height: int, wants: Wants) -> dict[str, Region]:
+    """Where each panel stands, by its id; regions don't overlap and lie within the size."""
+    if width <= 0 or height <= 0:
+        return {}
+    if width >= TWO_COLUMNS and height >= max(16, wants.gpus + 7):
+        return _wide(width, height, wants)
+    return _narrow(width, height, wants)
+
+
+def _now_rows(wants: Wants, *, beside: bool) -> int:
+    syntheses = 2 + -(-wants.syntheses // 1)
+    return 1 + max(wants.lock_rows, syntheses) if beside else 2 + wants.lock_rows + syntheses
+
+
+def _narrow(width: int, height: int, wants: Wants) -> dict[str, Region]:
+    gpus = max(1, wants.gpus)
+    beside = width >= BESIDE
+    one, two, block = gpus + 1, 2 * gpus + 2, BLOCK_ROWS * gpus
+    few = gpus <= 2
+    charts = (3, 4, 5, 7, 12) if gpus == 1 else (gpus + 1, gpus + 2, *(2 * gpus + 2,) * 3)
+    now_most = max(3, _now_rows(wants, beside=beside))
+    jobs_most = 1 + max(1, wants.jobs)
+    # From here on the lock needs a panel of its own; below, one-line rows name the holder.
+    lock_least = 1 + gpus
+
+    steps: list[Step] = [("verdict", 1)]
+    steps += [("gpus", rows) for rows in range(1, one + 1)]
+    steps += [("now", 2)]
+    if wants.notice:
+        steps += [("notice", 1)]
+    steps += [("verdict", 2), ("jobs", 2), ("now", 3), ("recent", 2)]
+    if few:
+        steps += [("gpus", two)]
+    steps += [("chart", charts[0]), ("now", 4), ("recent", 3), ("jobs", 3), ("recent", 4)]
+    steps += [("now", min(5, now_most)), ("chart", charts[1]), ("jobs", 4)]
+    if not few:
+        steps += [("gpus", two)]
+    steps += [("recent", 6), ("header", 1), ("now", min(now_most, lock_least + 1))]
+    steps += [("verdict", 3), ("now", min(now_most, 7)), ("chart", charts[2])]
+    if few:
+        steps += [("gpus", block)]
+    steps += [("recent", 8), ("jobs", min(6, jobs_most)), ("chart", charts[3])]
+    steps += [("now", min(now_most, max(9, lock_least + 2))), ("recent", 11), ("verdict", 4)]
+    if not few:
+        steps += [("gpus", block)]
+    steps += [("jobs", min(10, jobs_most)), ("chart", charts[4]), ("now", min(now_most, 14))]
+    steps += [("recent", rows) for rows in range(12, height + 1)]
+    heights = _grow(height, steps)
+    if not few and heights.get("now", 0) < lock_least and heights.get("gpus", 0) >= two:
+        # Two tables don't name the holders, so they are worth it only with a lock panel for all.
+        heights = _grow(height, [step for step in steps if step[0] != "gpus" or step[1] <= one])
+
+    order = ("header", "verdict", "notice", "gpus", "now", "jobs", "chart", "recent")
+    regions = _stack_down(order, heights, 0, 0, width)
+    now = regions.pop("now", None)
+    if now is not None:
+        regions |= _split_now(now, wants, gpus, beside=beside, rows=heights.get("gpus", 0))
+    return regions
+
+
+def _split_now(
+    now: Region, wants: Wants, gpus: int, *, beside: bool, rows: int
+) -> dict[str, Region]:
+    """The lock beside the syntheses, above them, or left to the one-line rows of the GPUs."""
+    x, y, width, height = now
+    named_above = rows < 2 * gpus + 2 and gpus > 2
+    if height < 1 + gpus and named_above:
+        return {"syntheses": now}
+    if beside:
+        left = (width - GUTTER) // 2
+        return {
+            "lock": Region(x, y, left, height),
+            "syntheses": Region(x + left + GUTTER, y, width - left - GUTTER, height),
+        }
+    if height < 4:
+        return {"syntheses": now}
+    lock = min(height - 2, 1 + wants.lock_rows, max(2, height // 2))
+    return {
+        "lock": Region(x, y, width, lock),
+        "syntheses": Region(x, y + lock, width, height - lock),
+    }
+
+
+def _wide(width: int, height: int, wants: Wants) -> dict[str, Region]:
+    gpus = max(1, wants.gpus)
+    few = gpus <= 2
+    steps: list[Step] = [("verdict", 1)]
+    if wants.notice:
+        steps += [("notice", 1)]
+    steps += [("verdict", 2)]
+    body_least = max(9, gpus + 1)
+    top_room = height - body_least
+    if height >= 24:
+        steps += [("header", 1), ("verdict", 3)]
+    if height >= 40:
+        steps += [("verdict", 5)]
+    top = _grow(top_room, steps)
+    used = sum(top.values())
+    # The table gets a third of what is left; the columns above it the rest.
+    recent = max(0, min((height - used) // 3, height - used - body_least))
+    columns = max(1, ((width - GUTTER) * 9 // 20) // 38)
+    syntheses_most = 3 + -(-max(1, wants.syntheses) // columns)
+    jobs_most = 1 + max(3, wants.jobs)
+    stages_most = 1 + len(STAGES)
+    right_most = 1 + wants.lock_rows + syntheses_most + jobs_most + stages_most
+    left_most = BLOCK_ROWS * gpus + 1 + (24 if gpus == 1 else 12 * gpus)
+    body = min(height - used - recent, max(left_most, right_most))
+    recent = height - used - body if recent else 0
+
+    left_width = (width - GUTTER) * 11 // 20
+    right_width = width - GUTTER - left_width
+    one, two, block = gpus + 1, 2 * gpus + 2, BLOCK_ROWS * gpus
+    chart = 3 if gpus == 1 else gpus + 1
+    left_steps: list[Step] = [("gpus", rows) for rows in range(1, one + 1)]
+    # One-line rows name the holders, so without a lock panel it stays with them.
+    locks = few or body >= gpus + 12
+    left_steps += [("gpus", two)] if locks else []
+    left_steps += [("chart", chart)]
+    left_steps += [("gpus", block)] if few else []
+    left_steps += [("chart", 2 * gpus + 2), ("chart", 3 * gpus + 2)]
+    left_steps += [("gpus", block)] if locks else []
+    left_steps += [("chart", rows) for rows in range(chart, body + 1)]
+    left = _grow(body, left_steps)
+
+    right_steps: list[Step] = [("lock", 1 + gpus)] if locks else []
+    right_steps += [("syntheses", 3), ("jobs", 4)]
+    right_steps += [("lock", 1 + wants.lock_rows)] if locks else []
+    right_steps += [("syntheses", min(6, syntheses_most))]
+    right_steps += [("jobs", jobs_most), ("syntheses", syntheses_most)]
+    right_steps += [("stages", rows) for rows in range(4, stages_most + 1)]
+    right_steps += [("jobs", rows) for rows in range(4, jobs_most + 1)]
+    right = _grow(body, right_steps)
+
+    regions = _stack_down(("header", "verdict", "notice"), top, 0, 0, width)
+    regions |= _stack_down(("gpus", "chart"), left, 0, used, left_width)
+    regions |= _stack_down(
+        ("lock", "syntheses", "jobs", "stages"), right, left_width + GUTTER, used, right_width
+    )
+    if recent:
+        regions["recent"] = Region(0, used + body, width, recent)
+    return regions
+
+
+class OverviewLayout(Layout):
+    """Places the overview's panels by `plan`; what has no region isn't shown."""
+
+    name = "overview"
+
+    def arrange(
+        self,
+        parent: Widget,
+        children: list[Widget],
+        size: Size,
+        greedy: bool = True,  # noqa: ARG002, FBT001, FBT002 - Textual's signature
+    ) -> ArrangeResult:
+        """One placement for each panel that has room."""
+        parent.pre_layout(self)
+        wants = parent.wants if isinstance(parent, Overview) else Wants()
+        regions = plan(size.width, size.height, wants)
+        placements: list[WidgetPlacement] = []
+        for child in children:
+            region = regions.get(child.id or "")
+            if isinstance(child, Lines):
+                child.placed = region is not None
+            if isinstance(child, GpusPanel):
+                child.name_holders(wanted="lock" not in regions)
+            if region is not None:
+                placements.append(WidgetPlacement(region, NULL_OFFSET, NULL_SPACING, child))
+        return placements
+
+
+class Overview(Widget):
+    """View 1: answers questions 1 to 4 on 80 × 24 and uses the room of larger terminals."""
+
+    DEFAULT_CSS = """
+    Overview { width: 1fr; height: 1fr; }
+    """
+
+    frame: var[Frame] = var(EMPTY)
+
+    def __init__(self, *, ascii_only: bool = False) -> None:
+        """Draw with ASCII alone if `ascii_only`."""
+        super().__init__(id="overview")
+        self.ascii_only = ascii_only
+        self.wants = Wants()
+        self._rows_layout = OverviewLayout()
+
+    @property
+    def layout(self) -> Layout:
+        """Ours: the style sheet can only name layouts that Textual has."""
+        return self._rows_layout
+
+    def compose(self) -> ComposeResult:
+        """All panels; `plan` says which are seen."""
+        for panel, name in (
+            (HeaderPanel, "header"),
+            (VerdictPanel, "verdict"),
+            (NoticePanel, "notice"),
+            (GpusPanel, "gpus"),
+            (LockPanel, "lock"),
+            (SynthesesPanel, "syntheses"),
+            (JobsPanel, "jobs"),
+            (StagesPanel, "stages"),
+            (ActivityPanel, "chart"),
+            (PartitionsPanel, "recent"),
+        ):
+            yield panel(ascii_only=self.ascii_only, id=name).data_bind(Overview.frame)
+
+    def watch_frame(self, frame: Frame) -> None:
+        """Make room for what is new."""
+        wants = self.wants.with_frame(frame)
+        if wants != self.wants:
+            self.wants = wants
+            # A widget's own arrangement is thrown away when one of its children asks for it.
+            for child in self.children[:1]:
+                child.refresh(layout=True)

@@ -1,0 +1,249 @@
+"""Where each finished partition's time went: a table, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+from textual import events
+from textual.binding import BindingType
+from textual.message import Message
+
+from cuzktop.frame import Frame, PartitionRow
+from cuzktop.tui.widgets.cells import Line, Span, clip, fit, label, right
+from cuzktop.tui.widgets.empty import reason, sentence
+from cuzktop.tui.widgets.jobs import CELLS
+from cuzktop.tui.widgets.lines import Lines
+from cuzktop.units import duration
+
+Key = tuple[str, int, int | None]
+MARKS = {"exact": "=", "inferred": "~", "none": " "}
+LEAST_NAME = 18  # cells of "porep-1000-40021/3"; below 78 the id is cut to
+SHORT_NAME = 12  # cells, which still tell jobs apart
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One stage. `rank` says which columns stay when it gets narrow: 1 stays longest."""
+
+    name: str
+    short: str
+    long: str
+    rank: int
+    value: Callable[[PartitionRow], int | None]
+    style: str = "text"
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("synth_ms", "synth", "synthesis", 2, lambda row: row.synth_ms),
+    Column("queue_ms", "queue", "queue", 5, lambda row: row.queue_ms),
+    Column("pre_lock_cpu_ms", "prelk", "pre-lock", 12, lambda row: row.pre_lock_cpu_ms),
+    Column("lock_wait_ms", "lockw", "lock wait", 4, lambda row: row.lock_wait_ms),
+    Column("ntt_msm_h_ms", "ntt+H", "ntt+H", 6, lambda row: row.ntt_msm_h_ms, "kernel"),
+    Column("barrier_wait_ms", "barr", "barrier", 3, lambda row: row.barrier_wait_ms, "barrier"),
+    Column("batch_add_ms", "batch", "batch add", 7, lambda row: row.batch_add_ms, "kernel"),
+    Column("tail_msm_ms", "tail", "tail MSM", 8, lambda row: row.tail_msm_ms, "kernel"),
+    Column("kernel_ms", "kern", "kernel", 10, lambda row: row.kernel_ms, "kernel"),
+    Column("lock_held_ms", "held", "lock held", 11, lambda row: row.lock_held_ms),
+    Column("prep_msm_ms", "prep", "prep_msm", 13, lambda row: row.prep_msm_ms),
+    Column("b_g2_msm_ms", "b_g2", "b_g2", 9, lambda row: row.b_g2_msm_ms),
+    Column("bracket_ms", "brckt", "bracket", 1, lambda row: row.bracket_ms),
+)
+
+
+def key_of(row: PartitionRow) -> Key:
+    """What a row is known by while the table moves."""
+    return (row.job, row.attempt, row.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Which columns there are, and how wide, at one width of the panel."""
+
+    columns: tuple[Column, ...]
+    column: int
+    name: int
+    gpu: bool
+    words: bool
+
+
+@lru_cache(maxsize=8)
+def shape_of(width: int, *, several: bool) -> Shape:
+    """The columns that fit into `width` cells beside a job id that can be told apart."""
+    words = width >= 150
+    column = 10 if words else 6
+    gpu = several and width >= 100  # a worker's number tells its GPU well enough
+    fixed = 3 + (4 if gpu else 0) + (12 if words else 3)
+    room = width - fixed - (LEAST_NAME if width >= 78 else SHORT_NAME)
+    most = max(0, room // column)
+    kept = {c.name for c in sorted(COLUMNS, key=lambda c: c.rank)[:most]}
+    columns = tuple(c for c in COLUMNS if c.name in kept)
+    name = width - fixed - column * len(columns)
+    return Shape(columns, column, min(name, 46), gpu, words)
+
+
+def draw_partitions(
+    frame: Frame,
+    width: int,
+    height: int,
+    *,
+    top: int = 0,
+    selected: Key | None = None,
+    focused: bool = False,
+) -> list[Line]:
+    """Column titles, then one row a partition from `top` on; `selected` is marked."""
+    if width <= 0 or height <= 0:
+        return []
+    several = len(frame.gpus) > 1
+    shape = shape_of(width, several=several)
+    lines = [_head(frame, shape, width, focused=focused)]
+    rows = frame.recent
+    if not rows:
+        return lines + sentence(reason(frame, "no partition has finished yet"), width, height - 1)
+    for row in rows[top : top + height - 1]:
+        line = _row(row, width, several=several)
+        if selected is not None and key_of(row) == selected:
+            line = tuple((text, "selected") for text, _style in line)
+        lines.append(line)
+    return lines
+
+
+def _head(frame: Frame, shape: Shape, width: int, *, focused: bool) -> Line:
+    name = "PARTITION" if shape.name < 26 else "PARTITIONS, newest first"
+    style = "key" if focused else "title"
+    head: list[Span] = [(fit(name, shape.name), style), (right("w", 3), "muted")]
+    if shape.gpu:
+        head.append((right("gpu", 4), "muted"))
+    for column in shape.columns:
+        words = column.long if shape.words else column.short
+        head.append((right(words, shape.column), "muted"))
+    if shape.words:
+        head.append(("  state", "muted"))
+    elif not frame.has_timing and frame.has_timeline:
+        head.append(("", "muted"))
+    return clip(head, width)
+
+
+@lru_cache(maxsize=512)
+def _row(row: PartitionRow, width: int, *, several: bool) -> Line:
+    """One partition's line; remembered by the row itself, for a finished one never changes."""
+    shape = shape_of(width, several=several)
+    glyph, style, _name = CELLS.get(row.state, ("?", "warn", row.state))
+    worker = "–" if row.worker is None else str(row.worker)
+    spans: list[Span] = [
+        (label(row.job, row.partition, shape.name, row.attempt), "text"),
+        (right(worker, 3), "muted"),
+    ]
+    if shape.gpu:
+        spans.append((right("–" if row.gpu is None else str(row.gpu), 4), "muted"))
+    for column in shape.columns:
+        value = column.value(row)
+        mark = "~" if value is not None and column.name in row.derived else ""
+        spans.append(
+            (
+                right(mark + duration(value), shape.column),
+                "muted" if value is None else column.style,
+            )
+        )
+    mark = MARKS.get(row.attribution, " ")
+    if shape.words:
+        spans += [(f"  {glyph} {fit(row.state, 7)}", style), (f"{mark}", "muted")]
+    else:
+        spans += [(f" {glyph}", style), (mark, "muted")]
+    return clip(spans, width)
+
+
+class PartitionsPanel(Lines, can_focus=True):
+    """Question 5: where each partition's time went. Follows the newest until a row is selected."""
+
+    BINDINGS: ClassVar[list[BindingType]] = []
+
+    class Opened(Message):
+        """The user asks for all figures of one partition."""
+
+        def __init__(self, row: PartitionRow) -> None:
+            """Of `row`."""
+            super().__init__()
+            self.row = row
+
+    def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's word
+        """Start at the newest partition with nothing selected."""
+        super().__init__(ascii_only=ascii_only, id=id)
+        self.selected: Key | None = None
+        self.top = 0
+
+    def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
+        """See `draw_partitions`."""
+        self._keep_in_view(frame.recent, height - 1)
+        return draw_partitions(
+            frame,
+            width,
+            height,
+            top=self.top,
+            selected=self.selected,
+            focused=self.has_focus and self.selected is not None,
+        )
+
+    def _position(self, rows: Sequence[PartitionRow]) -> int | None:
+        if self.selected is None:
+            return None
+        return next((at for at, row in enumerate(rows) if key_of(row) == self.selected), None)
+
+    def _keep_in_view(self, rows: Sequence[PartitionRow], room: int) -> None:
+        at = self._position(rows)
+        if at is None:
+            self.selected, self.top = None, 0
+            return
+        room = max(1, room)
+        self.top = max(0, min(max(self.top, at - room + 1), at, max(0, len(rows) - room)))
+
+    def move(self, by: int) -> None:
+        """Select the row `by` rows further down; the first one if none was selected."""
+        rows = self.frame.recent
+        if not rows:
+            return
+        at = self._position(rows)
+        self.select(0 if at is None else at + by)
+
+    def select(self, at: int) -> None:
+        """Select row `at`, or the nearest there is; a negative one counts from the end."""
+        rows = self.frame.recent
+        if rows:
+            at = max(0, min(len(rows) - 1, at))
+            self.selected = key_of(rows[at])
+            self.redraw()
+
+    def let_go(self) -> bool:
+        """Follow the newest again; whether anything was selected."""
+        if self.selected is None:
+            return False
+        self.selected, self.top = None, 0
+        self.redraw()
+        return True
+
+    def open_selected(self) -> None:
+        """Ask for the figures of the selected row, or of the newest."""
+        rows = self.frame.recent
+        if rows:
+            at = self._position(rows)
+            self.post_message(self.Opened(rows[at or 0]))
+
+    def on_click(self, event: events.Click) -> None:
+        """Select the row under the pointer; a second click opens it."""
+        at = self.top + event.y - 1
+        if event.y >= 1 and at < len(self.frame.recent):
+            self.select(at)
+            if event.chain == 2:
+                self.open_selected()
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Move down."""
+        event.stop()
+        self.move(1)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Move up."""
+        event.stop()
+        self.move(-1)

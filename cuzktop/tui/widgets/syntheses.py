@@ -1,0 +1,137 @@
+"""Every synthesis in flight with its age against what is usual, and what waits for the GPU."""
+
+from __future__ import annotations
+
+from cuzktop.frame import Frame, Synthesis
+from cuzktop.tui.widgets.cells import (
+    LEVELS,
+    Line,
+    Span,
+    bar,
+    clip,
+    fit,
+    label,
+    right,
+    title,
+    width_of,
+)
+from cuzktop.tui.widgets.empty import blind, reason, sentence
+from cuzktop.tui.widgets.lines import Lines
+from cuzktop.units import age, duration
+
+LATE = 1.25  # times the usual: beyond the spread that syntheses of one kind have on a calm box
+COLUMN = 38  # cells that one synthesis needs with its label, gauge and age
+
+
+def is_late(synthesis: Synthesis) -> bool:
+    """Whether it has run well over what is usual for its kind."""
+    expected_ms = synthesis.expected_ms
+    return expected_ms is not None and synthesis.elapsed_ms > LATE * expected_ms
+
+
+def draw_syntheses(frame: Frame, width: int, height: int) -> list[Line]:
+    """Title with both counts, the oldest syntheses as gauges, and the GPU queue.
+
+    Where not all have a gauge, the first row holds one column for each, oldest first: a herd
+    shows as a flat top.
+    """
+    if width <= 0 or height <= 0:
+        return []
+    running = frame.syntheses
+    late = sum(map(is_late, running))
+    usual = next((s.expected_ms for s in running if s.expected_ms is not None), None)
+    if blind(frame) and not running:
+        why = reason(frame, "none")
+        return [title("SYNTHESES", width), *sentence(why, width, height - 1)]
+    detail = str(len(running))
+    if usual is not None:
+        detail += f", usual {duration(usual)}"
+    end = f"{late} late" if late else ""
+    lines = [title("SYNTHESES", width, detail=detail, end=end)]
+    room = height - 1
+    queue_rows = 1 if room >= 2 else 0
+    rows = room - queue_rows
+    if not running:
+        why = reason(frame, "none: nothing is being synthesized")
+        lines += sentence(why, width, 1 if rows > 0 else 0)
+        rows -= 1
+    elif rows > 0:
+        columns = max(1, width // COLUMN)
+        column = width // columns
+        shown = running
+        if len(running) > rows * columns and usual is not None:
+            lines.append(_strip(running, width))
+            rows -= 1
+            shown = running[: rows * columns]
+        for start in range(0, len(shown), columns):
+            row = [span for s in shown[start : start + columns] for span in _gauge(s, column)]
+            lines.append(clip(row, width))
+            rows -= 1
+    if queue_rows:
+        lines += [((" " * width, "text"),)] * max(0, rows)
+        lines.append(_queue(frame, width))
+    return lines[:height]
+
+
+def _strip(running: tuple[Synthesis, ...], width: int) -> Line:
+    """One column a synthesis, as high as its share of the usual time."""
+    oldest, youngest = running[0].elapsed_ms, running[-1].elapsed_ms
+    words = f"  {age(youngest)} to {age(oldest)} old"
+    room = max(1, width - width_of(words))
+    spans: list[Span] = []
+    for synthesis in running[:room]:
+        if synthesis.expected_ms:
+            level = max(1, min(8, round(8 * synthesis.elapsed_ms / synthesis.expected_ms)))
+        else:
+            level = 1
+        spans.append((LEVELS[level], "late" if is_late(synthesis) else "synth"))
+    spans.append((words, "muted"))
+    return clip(spans, width)
+
+
+def _gauge(synthesis: Synthesis, width: int) -> list[Span]:
+    expected_ms = synthesis.expected_ms
+    late = is_late(synthesis)
+    share = None if not expected_ms else 100 * synthesis.elapsed_ms / expected_ms
+    words = age(synthesis.elapsed_ms)
+    if expected_ms:
+        words += f"/{age(expected_ms)}"
+    words = right(words, 8) + ("!" if late else " ")
+    style = "late" if late else "synth"
+    gauge_width = max(4, min(24, (width - 12) // 4)) if width >= 30 else 0
+    room = max(0, min(46, width - 2 - gauge_width - width_of(words)))
+    return [
+        (label(synthesis.job, synthesis.partition, room), "text"),
+        (" ", "text"),
+        bar(share, gauge_width, style),
+        (fit(words, max(0, width - 1 - room - gauge_width)), style if late else "text"),
+    ]
+
+
+def _queue(frame: Frame, width: int) -> Line:
+    queue = frame.gpu_queue
+    if not queue:
+        return clip((("GPU queue empty", "muted"),), width)
+    spans: list[Span] = [(f"GPU queue {len(queue)}", "strong")]
+    left = width - width_of(spans[0][0])
+    for index, item in enumerate(queue):
+        more = f"  +{len(queue) - index - 1}" if index < len(queue) - 1 else ""
+        text = f" {duration(item.waiting_ms)}"
+        name = label(item.job, item.partition, 22).rstrip()
+        used = 2 + width_of(name) + width_of(text)
+        if used + width_of(more) > left:
+            if index:
+                spans.append((f"  +{len(queue) - index}", "muted"))
+                break
+            name = label(item.job, item.partition, max(0, left - used + width_of(name) - 4))
+        spans += [("  " + name, "text"), (text, "muted")]
+        left -= 2 + width_of(name) + width_of(text)
+    return clip(spans, width)
+
+
+class SynthesesPanel(Lines):
+    """Question 4, first half: what is being synthesized, and what waits for the GPU."""
+
+    def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
+        """See `draw_syntheses`."""
+        return draw_syntheses(frame, width, height)

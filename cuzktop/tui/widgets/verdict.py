@@ -1,0 +1,143 @@
+"""What limits the box, in a sentence; and the newest thing that went wrong."""
+
+from __future__ import annotations
+
+from cuzktop.frame import Frame, Verdict
+from cuzktop.tui.widgets.cells import Line, Span, beside, clean, clip, line_width, width_of, wrap
+from cuzktop.tui.widgets.lines import Lines
+from cuzktop.units import age, percent, size
+
+# kind: glyph, word, style of the badge
+BADGES = {
+    "gpu": ("●", "GPU-BOUND", "badge-good"),
+    "cpu-memory": ("▲", "CPU/MEMORY", "badge-warn"),
+    "lock": ("▲", "LOCK", "badge-warn"),
+    "synthesis": ("▲", "SYNTHESIS", "badge-warn"),
+    "herding": ("▲", "HERDING", "badge-warn"),
+    "idle": ("○", "IDLE", "badge-quiet"),
+    "unknown": ("?", "CAN'T TELL", "badge-quiet"),
+}
+LEVELS = {"error": ("✗", "error"), "warning": ("!", "warn"), "info": ("·", "muted")}
+SILENT_MS = 2000.0  # a source that has been quiet for less needs no word
+
+
+def certainty(verdict: Verdict) -> str:
+    """How sure the verdict is, in words a person uses."""
+    return f"{percent(100 * verdict.confidence, digits=0)} % sure" if verdict.confidence > 0 else ""
+
+
+def draw_verdict(frame: Frame, width: int, height: int) -> list[Line]:
+    """Badge, certainty and sentence; below them, where there is room, advice and evidence."""
+    verdict = frame.verdict
+    glyph, word, style = BADGES.get(verdict.bottleneck, BADGES["unknown"])
+    badge = f" {glyph} {word} " if width >= 40 else f"{glyph} "
+    sure = f" {certainty(verdict)} " if width >= 40 and certainty(verdict) else " "
+    head: list[Span] = [(badge, style), (sure, "muted")]
+    used = width_of(badge) + width_of(sure)
+    first = max(1, width - used)
+    rest = max(1, width - 1)
+    sentence = wrap(verdict.sentence, first, rest, height)
+    lines = [clip((*head, (sentence[0], "strong")), width)]
+    lines += [clip(((" ", "text"), (text, "strong")), width) for text in sentence[1:]]
+    room = height - len(lines)
+    for glyph, texts in (("→", verdict.advice), ("·", verdict.evidence)):
+        for text in texts:
+            if room <= 0:
+                return lines
+            wrapped = wrap(text, max(1, width - 3), max(1, width - 3), min(room, 2))
+            lines += [
+                clip(((f" {glyph if y == 0 else ' '} ", "muted"), (part, "text")), width)
+                for y, part in enumerate(wrapped)
+            ]
+            room = height - len(lines)
+    return lines
+
+
+def notice(frame: Frame) -> tuple[str, str, str] | None:
+    """The one thing beside the verdict worth a line: its level, its age, and its text."""
+    for level in ("error", "warning"):
+        found = [alert for alert in frame.alerts if alert.level == level]
+        if found:
+            newest = found[-1]
+            old = "" if newest.at_ms is None else f"{age(frame.now_ms - newest.at_ms)} ago"
+            more = f"  (+{len(found) - 1} more)" if len(found) > 1 else ""
+            return level, old, newest.text + more
+    if frame.source.read_pct is not None:
+        return "info", "", f"reading the log: {percent(frame.source.read_pct, digits=0)} %"
+    if frame.source.note:
+        return "warning", "", frame.source.note
+    if frame.alerts:
+        return "info", "", frame.alerts[-1].text
+    return None
+
+
+def draw_notice(frame: Frame, width: int, height: int) -> list[Line]:
+    """The newest error or warning, or what the source lacks."""
+    found = notice(frame)
+    if found is None:
+        return []
+    level, old, text = found
+    glyph, style = LEVELS.get(level, LEVELS["info"])
+    head = f" {glyph} {old} " if old else f" {glyph} "
+    body = wrap(text, max(1, width - width_of(head)), max(1, width - 3), height)
+    return [
+        clip(((head if y == 0 else "   ", style), (part, style)), width)
+        for y, part in enumerate(body)
+    ]
+
+
+def draw_header(frame: Frame, width: int, name: str) -> list[Line]:
+    """One line: what this is, the machine and the daemon, the run and the time."""
+    left: list[Span] = [(" cuzktop ", "strong"), (clean(name), "muted")]
+    host = frame.host
+    facts: list[tuple[int, str]] = []  # rank, words: a high rank goes first where it is narrow
+    if host is not None:
+        if host.daemon_cpu_pct is not None or host.daemon_rss_bytes is not None:
+            cpu = percent(host.daemon_cpu_pct, digits=0)
+            facts.append((1, f"daemon {cpu} % of a core, {size(host.daemon_rss_bytes)}"))
+        if host.cpu_pct is not None:
+            facts.append((2, f"box CPU {percent(host.cpu_pct, digits=0)} %"))
+        if host.memory_used_bytes is not None:
+            used, total = size(host.memory_used_bytes), size(host.memory_total_bytes)
+            facts.append((4, f"memory {used}/{total}"))
+        if host.psi_memory_pct is not None:
+            facts.append((3, f"stalled on memory {percent(host.psi_memory_pct)} %"))
+        if host.psi_cpu_pct is not None:
+            facts.append((6, f"stalled on CPU {percent(host.psi_cpu_pct)} %"))
+    elif frame.host_note:
+        facts.append((2, clean(frame.host_note)))
+    if frame.dialect is not None:
+        facts.append((7, frame.dialect))
+    if frame.run:
+        facts.append((5, f"run {frame.run}"))
+    if frame.at is not None:
+        facts.append((0, clean(frame.at[11:19]) + " UTC"))
+    room = width - line_width(tuple(left)) - 2
+    while facts and width_of(" · ".join(words for _rank, words in facts)) > room:
+        facts.remove(max(facts))
+    text = " · ".join(words for _rank, words in facts)
+    return [beside(left, [(f" {text} ", "muted")] if text else [], width)]
+
+
+class VerdictPanel(Lines):
+    """Question 6, first: what limits the box, how sure that is, and what to try."""
+
+    def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
+        """See `draw_verdict`."""
+        return draw_verdict(frame, width, height)
+
+
+class NoticePanel(Lines):
+    """What went wrong last; takes no room while nothing has."""
+
+    def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
+        """See `draw_notice`."""
+        return draw_notice(frame, width, height)
+
+
+class HeaderPanel(Lines):
+    """The machine, the daemon and the time, where there is room for them."""
+
+    def draw(self, frame: Frame, width: int, height: int) -> list[Line]:  # noqa: ARG002 - one line
+        """See `draw_header`."""
+        return draw_header(frame, width, self.app.title)

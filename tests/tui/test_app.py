@@ -1,0 +1,402 @@
+"""The app under a pilot: what keys do, and what is drawn when."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+from textual.command import CommandPalette
+from textual.geometry import Region
+from textual.pilot import Pilot
+
+from cuzktop.frame import Frame
+from cuzktop.settings import Settings
+from cuzktop.tui.app import CuzktopApp
+from cuzktop.tui.widgets.footer import FooterPanel
+from cuzktop.tui.widgets.lines import Lines
+from cuzktop.tui.widgets.partitions import PartitionsPanel
+from cuzktop.tui.widgets.verdict import VerdictPanel
+from cuzktop.tui.widgets.windows import Window
+from tests.tui.frames import (
+    FRAMES,
+    MARKUP,
+    busy,
+    eight,
+    failures,
+    herd,
+    ids,
+    no_timing,
+    row,
+    shape_of_box,
+)
+
+
+async def show(pilot: Pilot[None], frame: Frame) -> None:
+    app = pilot.app
+    assert isinstance(app, CuzktopApp)
+    app.publish(frame)
+    await pilot.pause()
+
+
+def screen_text(app: CuzktopApp) -> str:
+    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+
+def table(app: CuzktopApp) -> PartitionsPanel:
+    return app.screen_stack[0].query_one(PartitionsPanel)
+
+
+def later(frame: Frame, events: int) -> Frame:
+    """A frame after which the verdict is another one."""
+    return replace(herd(), source=replace(frame.source, events=frame.source.events + events))
+
+
+# --------------------------------------------------------------------------------------- frames
+
+
+async def test_a_frame_is_drawn() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert "nothing read yet: waiting for the log's first line" in screen_text(app)
+        await show(pilot, busy())
+        shown = screen_text(app)
+    for words in ("CPU/MEMORY  80 % sure", "≥ kernel", "● w0", "SYNTHESES 10", "8/10", "ntt+H"):
+        assert words in shown
+
+
+async def test_frames_may_come_from_another_thread_and_before_the_screen() -> None:
+    app = CuzktopApp()
+    app.publish(busy())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert "CPU/MEMORY" in screen_text(app)
+        thread = threading.Thread(target=app.publish, args=(herd(),))
+        thread.start()
+        thread.join()
+        await pilot.pause()
+        assert "HERDING" in screen_text(app)
+
+
+async def test_a_slow_terminal_skips_frames() -> None:
+    first, second = CuzktopApp.FrameReady(busy()), CuzktopApp.FrameReady(herd())
+    assert first.can_replace(second)
+
+
+async def test_the_same_picture_again_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(200, 60)) as pilot:
+        await show(pilot, busy())
+        refreshed: list[tuple[Region, ...]] = []
+        refresh = Lines.refresh
+
+        def spy(self: Lines, *regions: Region, **options: bool) -> Lines:
+            refreshed.append(regions)
+            return refresh(self, *regions, **options)
+
+        monkeypatch.setattr(Lines, "refresh", spy)
+        await show(pilot, busy())
+        assert refreshed == []
+        # One synthesis grows older: one row changes.
+        frame = busy()
+        first, *others = frame.syntheses
+        older = replace(first, elapsed_ms=first.elapsed_ms + 1000)
+        await show(pilot, replace(frame, syntheses=(older, *others)))
+        assert [len(regions) for regions in refreshed] == [1]
+        assert refreshed[0][0].height == 1
+
+
+async def test_a_panel_that_gets_room_again_catches_up() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await show(pilot, busy())
+        await pilot.resize_terminal(80, 3)
+        await show(pilot, no_timing())
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert "no CUZK_TIMING lines in this log" in screen_text(app)
+
+
+async def test_more_gpus_make_the_panels_move() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await show(pilot, Frame())
+        await show(pilot, eight())
+        shown = screen_text(app).splitlines()
+    assert shown[2].startswith("GPU brack≥ lock≥ sect≥ kern")
+    assert [line[:2] for line in shown[3:11]] == [f"{gpu:>2}" for gpu in range(8)]
+
+
+async def test_any_size_can_be_drawn() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        for frame in (shape_of_box(16), ids()):
+            await show(pilot, frame)
+            for size in ((1, 1), (2, 1), (1, 9), (7, 3), (19, 5), (40, 10), (149, 16)):
+                await pilot.resize_terminal(*size)
+                lines = screen_text(app).splitlines()
+                assert len(lines) == size[1]
+                assert all(cell_len(line) <= size[0] for line in lines)
+        await pilot.press("j", "enter")
+        await pilot.resize_terminal(1, 1)
+        await pilot.press("escape")
+
+
+async def test_text_from_the_log_is_never_markup() -> None:
+    app = CuzktopApp(title="[/b] title")
+    async with app.run_test(size=(200, 60)) as pilot:
+        await show(pilot, ids())
+        assert MARKUP in screen_text(app).replace("  ", " ") or "[/gpu0]" in screen_text(app)
+        for at in range(5):
+            table(app).select(at)
+            await pilot.press("enter")
+            assert isinstance(app.screen, Window)
+            await pilot.press("escape")
+
+
+# ----------------------------------------------------------------------------------------- keys
+
+
+async def test_pause_holds_the_picture_and_counts_what_it_misses() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await show(pilot, busy())
+        await pilot.press("space")
+        await show(pilot, later(busy(), 231))
+        shown = screen_text(app)
+        assert "CPU/MEMORY" in shown
+        assert "HERDING" not in shown
+        assert "PAUSED +231 events" in shown
+        await pilot.press("space")
+        await pilot.pause()
+        shown = screen_text(app)
+        assert "HERDING" in shown
+        assert "PAUSED" not in shown
+
+
+async def test_each_pause_key_pauses() -> None:
+    app = CuzktopApp()
+    async with app.run_test() as pilot:
+        for key in ("space", "p", "Z"):
+            await pilot.press(key)
+            assert app.paused
+            await pilot.press(key)
+            assert not app.paused
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
+async def test_each_quit_key_quits(key: str) -> None:
+    app = CuzktopApp()
+    async with app.run_test() as pilot:
+        await show(pilot, busy())
+        await pilot.press(key)
+        await pilot.pause()
+        assert not app.is_running
+    assert app.return_code == 0
+
+
+async def test_ctrl_c_quits_from_a_window_too() -> None:
+    app = CuzktopApp()
+    async with app.run_test() as pilot:
+        await pilot.press("question_mark")
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+        assert not app.is_running
+
+
+async def test_help_opens_and_closes() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert isinstance(app.screen, Window)
+        assert "freeze the picture; reading goes on" in screen_text(app)
+        await pilot.press("G")
+        await pilot.pause()
+        assert "A full bracket can be an idle GPU" in screen_text(app)
+        await pilot.press("q")
+        await pilot.pause()
+        assert app.is_running
+        assert not isinstance(app.screen, Window)
+
+
+async def test_plus_and_minus_tell_the_interval() -> None:
+    told: list[float] = []
+    app = CuzktopApp(Settings(interval_s=1.0), on_interval=told.append)
+    async with app.run_test(size=(200, 24)) as pilot:
+        await show(pilot, busy())
+        await pilot.press("plus", "minus", "minus")
+        await pilot.pause()
+        assert told == [2.0, 1.0, 0.5]
+        assert "every 0.5 s" in screen_text(app)
+        await pilot.press("minus", "minus", "minus", "minus")
+        assert told[3:] == [0.2, 0.1]  # and no further
+
+
+async def test_an_interval_between_two_steps_goes_to_the_next() -> None:
+    told: list[float] = []
+    app = CuzktopApp(Settings(interval_s=1.5), on_interval=told.append)
+    async with app.run_test() as pilot:
+        await pilot.press("plus")
+        assert told == [2.0]
+
+
+async def test_the_palette_opens() -> None:
+    app = CuzktopApp()
+    async with app.run_test() as pilot:
+        for key in ("colon", "ctrl+p"):
+            await pilot.press(key)
+            assert isinstance(app.screen, CommandPalette)
+            await pilot.press("escape")
+
+
+async def test_rows_are_selected_and_opened() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await show(pilot, busy())
+        rows = table(app)
+        assert rows.selected is None
+        await pilot.press("j", "down", "j", "k")
+        assert rows.selected == ("porep-1000-40021", 1, 8)
+        await pilot.press("G")
+        assert rows.selected == ("porep-1000-40018", 1, 0)
+        assert rows.top == 40 - 3  # three rows have room
+        await pilot.press("g")
+        assert rows.selected == ("porep-1000-40021", 1, 9)
+        await pilot.press("j", "enter")
+        await pilot.pause()
+        shown = screen_text(app)
+        for words in (
+            "partition  8, attempt 1, porep",
+            "worker 1 on GPU 0",
+            "its lines  inferred: lock exact, kernel inferred, cpu inferred",
+            "      barrier            1.54s   1.40s   2.21s ~ kernels wait for the CPU",
+        ):
+            assert words in shown
+        await pilot.press("escape", "escape")
+        assert rows.selected is None
+
+
+async def test_details_name_what_was_derived_and_why_it_failed() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(100, 40)) as pilot:
+        await show(pilot, busy())
+        table(app).select(4)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "derived    barrier_wait_ms, lock_held_ms" in screen_text(app)
+        assert "~1.96s" in screen_text(app)
+        await pilot.press("escape", "escape")
+        await show(pilot, failures())
+        await pilot.press("enter")  # nothing is selected: the newest
+        await pilot.pause()
+        shown = screen_text(app)
+        assert "state      F failed, worker 1 on GPU 0" in shown
+        assert "cudaMalloc" in shown
+
+
+async def test_a_selected_row_stays_selected_while_others_come() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await show(pilot, busy())
+        await pilot.press("j", "j")
+        chosen = table(app).selected
+        newer = tuple(row(0, job=f"porep-1000-5000{at}") for at in range(5))
+        await show(pilot, replace(busy(), recent=(*newer, *busy().recent)))
+        assert table(app).selected == chosen
+        assert any("porep-1000-40021/8" in line for line in table(app).lines)
+        await show(pilot, replace(busy(), recent=newer))  # it is forgotten
+        assert table(app).selected is None
+        assert table(app).top == 0
+
+
+async def test_a_click_selects_and_a_second_one_opens() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await show(pilot, busy())
+        await pilot.click(PartitionsPanel, offset=(5, 2))
+        assert table(app).selected == ("porep-1000-40021", 1, 8)
+        await pilot.click(PartitionsPanel, offset=(5, 2), times=2)
+        await pilot.pause()
+        assert isinstance(app.screen, Window)
+
+
+async def test_keys_on_an_empty_screen_do_nothing_bad() -> None:
+    app = CuzktopApp()
+    async with app.run_test() as pilot:
+        await pilot.press("j", "k", "g", "G", "enter", "tab", "escape", "space", "space")
+        assert app.is_running
+
+
+# ------------------------------------------------------------------------------------- settings
+
+
+async def test_what_waits_for_the_screen_is_started_once() -> None:
+    started: list[bool] = []
+    app = CuzktopApp()
+    app.on_started = lambda: started.append(app.is_running)
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        assert started == [True]
+
+
+async def test_ascii_only_draws_with_ascii_alone() -> None:
+    app = CuzktopApp(ascii_only=True)
+    async with app.run_test(size=(100, 30)) as pilot:
+        for make in FRAMES.values():
+            await show(pilot, make())
+            assert screen_text(app).isascii()
+        for key in ("question_mark", "enter", "colon"):
+            await pilot.press(key)
+            await pilot.pause()
+            assert screen_text(app).isascii(), key
+            await pilot.press("escape")
+
+
+async def test_meaning_survives_without_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    for app in (CuzktopApp(colour=False), CuzktopApp(Settings(colour=False))):
+        async with app.run_test(size=(80, 24)) as pilot:
+            await show(pilot, busy())
+            strips = app.screen._compositor.render_strips()
+            colours = {
+                colour.name
+                for strip in strips
+                for segment in strip.apply_filter(
+                    app.get_line_filters()[-1], app.screen.styles.background
+                )
+                if segment.style is not None
+                for colour in (segment.style.color, segment.style.bgcolor)
+                if colour is not None
+            }
+            assert colours <= {"default"}
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert CuzktopApp().no_color
+
+
+async def test_every_theme_can_draw() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await show(pilot, busy())
+        await pilot.press("question_mark")
+        for theme in ("cuzk-light", "cuzk-16", "textual-dark", "ansi-dark"):
+            app.theme = theme
+            await pilot.pause()
+
+
+async def test_a_console_with_sixteen_colours_gets_its_own_theme(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("COLORTERM")
+    monkeypatch.setenv("TERM", "linux")
+    assert CuzktopApp().theme == "cuzk-16"
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert CuzktopApp().theme == "cuzk"
+
+
+async def test_the_footer_and_the_verdict_survive_in_a_sliver() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(40, 3)) as pilot:
+        await show(pilot, busy())
+        assert app.query_one(FooterPanel).lines[0].startswith(" q quit")
+        assert app.query_one(VerdictPanel).lines[0].startswith(" ▲ CPU/MEMORY")

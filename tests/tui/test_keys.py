@@ -1,0 +1,40 @@
+"""One list of keys: bindings, palette, help, footer and README say the same."""
+
+from __future__ import annotations
+
+from cuzktop.tui.app import CuzktopApp
+from cuzktop.tui.keys import KEYS, markdown_table
+from cuzktop.tui.widgets.windows import help_lines
+
+
+async def test_the_palette_has_every_action() -> None:
+    app = CuzktopApp()
+    async with app.run_test():
+        offered = {command.title: command for command in app.get_system_commands(app.screen)}
+    for key in KEYS:
+        if key.action != "command_palette":  # it is what one is in
+            assert key.says in offered[key.title].help
+            assert key.shown in offered[key.title].help
+    assert "Theme" in offered
+
+
+def test_every_action_can_be_done() -> None:
+    for key in KEYS:
+        assert callable(getattr(CuzktopApp, f"action_{key.action}"))
+
+
+def test_no_key_has_two_meanings() -> None:
+    keys = [name for key in KEYS for name in key.keys.split(",")]
+    assert len(keys) == len(set(keys))
+
+
+def test_help_and_readme_list_every_key() -> None:
+    lines = "\n".join(help_lines())
+    for key in KEYS:
+        assert key.shown in lines
+        assert key.says in lines
+        assert key.says in markdown_table()
+
+
+def test_help_fits_the_smallest_usual_terminal() -> None:
+    assert max(map(len, help_lines())) <= 76

@@ -1,0 +1,144 @@
+"""A real (pseudo-)terminal: what is written to it, and how it is left."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cuzktop.tui.driver import ForgivingDecoder
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 15.0
+MODES = ("1000", "1002", "1003", "1006", "1049", "2004")
+
+
+class Terminal:
+    """The other end of a program's terminal."""
+
+    def __init__(self, descriptor: int, process: subprocess.Popen[bytes]) -> None:
+        self.descriptor = descriptor
+        self.process = process
+        self.seen = b""
+
+    def read_until(self, words: bytes) -> bytes:
+        """Everything written so far, as soon as `words` are in it (or the program has ended)."""
+        end = time.monotonic() + PATIENCE_S
+        while words not in self.seen and time.monotonic() < end:
+            if not select.select([self.descriptor], [], [], 0.05)[0]:
+                continue
+            try:
+                self.seen += os.read(self.descriptor, 65536)
+            except OSError:
+                break
+        return self.seen
+
+    def type(self, keys: bytes) -> None:
+        os.write(self.descriptor, keys)
+
+    def wait(self) -> int:
+        """The program's exit status; all that it wrote is in `seen`."""
+        self.read_until(b"never written")
+        return self.process.wait(PATIENCE_S)
+
+    def modes_on(self) -> list[str]:
+        """The modes that were switched on last and not off again."""
+        last = {
+            mode: switch
+            for modes, switch in re.findall(rb"\x1b\[\?([0-9;]+)([hl])", self.seen)
+            for mode in modes.decode().split(";")
+        }
+        return [mode for mode in MODES if last.get(mode) == b"h"]
+
+
+@contextmanager
+def playing(*words: str, **variables: str) -> Iterator[Terminal]:
+    """The screen with a hand-made picture, in a terminal of 80 × 24."""
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    environment = {
+        name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "COLUMNS"}
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.tui.play_fixture", *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=ROOT,
+        env=environment | {"TERM": "xterm-256color"} | variables,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    try:
+        yield Terminal(ours, process)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        os.close(ours)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_the_terminal_is_restored_when_the_program_is_ended(number: signal.Signals) -> None:
+    with playing("busy") as terminal:
+        assert b"CPU/MEMORY" in terminal.read_until(b"CPU/MEMORY")
+        assert "1049" in terminal.modes_on()
+        terminal.process.send_signal(number)
+        assert terminal.wait() == 128 + number
+        assert terminal.modes_on() == []
+        assert terminal.seen.rindex(b"\x1b[?25h") > terminal.seen.rindex(b"\x1b[?25l")
+
+
+@pytest.mark.parametrize(("words", "variables"), [(("--no-colour",), {}), ((), {"NO_COLOR": "1"})])
+def test_without_colour_not_one_colour_code_is_written(
+    words: tuple[str, ...], variables: dict[str, str]
+) -> None:
+    with playing("failures", *words, **variables) as terminal:
+        terminal.read_until(b"CPU/MEMORY")
+        terminal.type(b"jj?")
+        terminal.read_until(b"this list")
+        terminal.type(b"\x03")
+        assert terminal.wait() == 0
+        assert b"CPU/MEMORY" in terminal.seen
+        assert re.findall(rb"\x1b\[[0-9;]*\b[34]8[:;]", terminal.seen) == []
+        assert (
+            re.findall(rb"\x1b\[(?:[0-9;]*;)?(?:3|4|9|10)[0-7](?:;[0-9;]*)?m", terminal.seen) == []
+        )
+
+
+def test_old_mouse_reports_are_no_keys_and_kill_nothing() -> None:
+    with playing("eight", "--ascii") as terminal:
+        terminal.read_until(b"CPU/MEMORY")
+        terminal.type(b"\x1b[M \xa0!")  # a blank would pause, a ! kills a strict decoder
+        terminal.type(b"\xff\xfe")
+        terminal.type(b"?")
+        assert b"this list" in terminal.read_until(b"this list")
+        assert b"PAUSED" not in terminal.seen
+        terminal.type(b"\x03")
+        assert terminal.wait() == 0
+        assert terminal.modes_on() == []
+        terminal.seen.decode("ascii")
+
+
+@pytest.mark.parametrize("cut", [0, 1, 4, 5, 6, 7, 8])  # an ESC by itself is a key: not held back
+def test_a_mouse_report_cut_in_two_is_still_one(cut: int) -> None:
+    data = b"a\x1b[M \xa0!\xc3\xa9"
+    decoder = ForgivingDecoder()
+    shown = decoder.decode(data[:cut]) + decoder.decode(data[cut:])
+    assert shown + decoder.decode(b"", final=True) == "aé"
+
+
+def test_bad_bytes_become_replacements() -> None:
+    assert ForgivingDecoder().decode(b"a\xffb", final=True) == "a�b"
