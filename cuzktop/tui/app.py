@@ -29,7 +29,14 @@ from cuzktop.tui.widgets.footer import FooterPanel
 from cuzktop.tui.widgets.lines import EMPTY
 from cuzktop.tui.widgets.overview import Overview
 from cuzktop.tui.widgets.partitions import PartitionsPanel
-from cuzktop.tui.widgets.windows import Window, details_lines, help_lines
+from cuzktop.tui.widgets.verdict import NoticePanel, Opened, VerdictPanel
+from cuzktop.tui.widgets.windows import (
+    Window,
+    alert_lines,
+    details_lines,
+    help_lines,
+    verdict_lines,
+)
 
 PLAIN = frozenset(theme.name for theme in THEMES if not theme.ansi)
 INTERVALS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
@@ -175,7 +182,7 @@ class CuzktopApp(App[None]):
 
     def action_help(self) -> None:
         """Show every key."""
-        self.push_screen(Window("Help", help_lines(), ascii_only=self.ascii_only))
+        self._open("Help", help_lines())
 
     def action_slower(self) -> None:
         """Draw at the next longer interval."""
@@ -212,28 +219,47 @@ class CuzktopApp(App[None]):
 
     def action_row_down(self) -> None:
         """Select the next partition."""
-        for table in self._table():
-            table.move(1)
+        self._move(1)
 
     def action_row_up(self) -> None:
         """Select the partition before."""
+        self._move(-1)
+
+    def _move(self, by: int) -> None:
         for table in self._table():
-            table.move(-1)
+            table.focus()
+            table.move(by)
 
     def action_row_first(self) -> None:
         """Select the newest partition."""
         for table in self._table():
+            table.focus()
             table.select(0)
 
     def action_row_last(self) -> None:
         """Select the oldest partition."""
         for table in self._table():
+            table.focus()
             table.select(len(table.frame.recent) - 1)
 
     def action_details(self) -> None:
-        """Open the selected partition."""
+        """Open the selected partition, or what has the focus."""
+        if isinstance(self.focused, VerdictPanel | NoticePanel):
+            self.open_panel(Opened(self.focused))
+            return
         for table in self._table():
             table.open_selected()
+
+    @on(Opened)
+    def open_panel(self, message: Opened) -> None:
+        """All evidence of the verdict, or all alerts."""
+        if isinstance(message.panel, VerdictPanel):
+            self._open("Verdict", verdict_lines(self.frame))
+        else:
+            self._open("Alerts", alert_lines(self.frame))
+
+    def _open(self, heading: str, lines: list[str]) -> None:
+        self.push_screen(Window(heading, lines, ascii_only=self.ascii_only))
 
     @on(PartitionsPanel.Opened)
     def open_details(self, message: PartitionsPanel.Opened) -> None:
@@ -245,7 +271,7 @@ class CuzktopApp(App[None]):
             if (job.job, job.attempt) == (row.job, row.attempt)
         )
         lines = details_lines(row, self.frame.stages, next(failures, ""))
-        self.push_screen(Window("Partition", lines, ascii_only=self.ascii_only))
+        self._open("Partition", lines)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:  # noqa: ARG002 - Textual's signature
         """Every action of `KEYS`, and the themes."""

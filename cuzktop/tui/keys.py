@@ -44,13 +44,19 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("plus", "+", "slower", "Longer interval", "draw less often", ""),
     Key("minus", "-", "faster", "Shorter interval", "draw more often", ""),
-    Key("tab", "Tab", "focus_next", "Next panel", "move the focus on"),
+    Key("tab", "Tab", "focus_next", "Next panel", "from the table to the verdict and the alerts"),
     Key("escape", "Esc", "let_go", "Back", "close a window; let go of the selected row"),
     Key("down,j", "j  Down", "row_down", "Next row", "select the next partition"),
     Key("up,k", "k  Up", "row_up", "Previous row", "select the partition before"),
     Key("g,home", "g  Home", "row_first", "First row", "select the newest partition"),
     Key("G,end", "G  End", "row_last", "Last row", "select the oldest partition"),
-    Key("enter", "Enter", "details", "Details", "all figures of the selected partition"),
+    Key(
+        "enter",
+        "Enter",
+        "details",
+        "Details",
+        "all about the selected partition, the verdict or the alerts",
+    ),
 )
 
 

@@ -29,11 +29,13 @@ def draw_footer(
         left = [*spans, *left] if paused else [*left, *spans]
     if behind is not None:
         left.insert(0, (f" PAUSED +{behind} events ", "badge-pause"))
-    for path_room, long_words in ((60, True), (24, True), (24, False)):
+    else:
+        left[0] = (left[0][0].lstrip(), left[0][1])
+    for path_room, long_words in ((60, True), (24, True), (24, False), (12, False), (10, False)):
         facts = _facts(frame, path_room, interval_s, long_words=long_words)
         if line_width(tuple(left)) + line_width(tuple(facts)) <= width:
             return [beside(left, facts, width)]
-    facts = _facts(frame, 12, interval_s, long_words=False)
+    facts = _facts(frame, 10, interval_s, long_words=False)
     while len(left) > 4 and line_width(tuple(left)) + line_width(tuple(facts)) > width:
         left = left[:-2]
     while facts and line_width(tuple(left)) + line_width(tuple(facts)) > width:
@@ -49,8 +51,8 @@ def _facts(frame: Frame, path_room: int, interval_s: float, *, long_words: bool)
         if width_of(path) > path_room:
             path = path.rpartition("/")[2]
         facts.append((f" {fit(path, min(width_of(path), path_room))}", "text"))
-    lines, events = ("lines", "events") if long_words else ("ln", "ev")
-    facts.append((f" {count(source.lines)} {lines} {count(source.events)} {events}", "muted"))
+    lines, events = (" lines", " events") if long_words else ("ln", "ev")
+    facts.append((f" {count(source.lines)}{lines} {count(source.events)}{events}", "muted"))
     if source.unparsed:
         facts.append((f" {count(source.unparsed)} unparsed", "warn"))
     if source.silent_ms is not None:

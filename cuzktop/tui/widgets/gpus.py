@@ -31,6 +31,8 @@ from cuzktop.tui.widgets.lock import STAGES, doubt
 from cuzktop.units import age, duration, percent, shares_to_100, size, watts
 
 BLOCK_ROWS = 9  # title, four steps, NVML, power, time and its legend
+BLOCKS = 60  # cells that a block needs
+TABLES = 72  # cells that the two tables need
 OLD_MS = 3000.0  # a reading older than this shows its age
 SUSPECT_PCT = 15.0  # a step between two figures that deserves a word
 
@@ -104,9 +106,9 @@ def draw_gpus(frame: Frame, width: int, height: int, *, with_holder: bool = True
     if not gpus:
         why = reason(frame, "no GPU seen yet: waiting for the daemon's first GPU line", brief=False)
         return [_heading(frame, width), *sentence(why, width, height - 1)]
-    if height >= BLOCK_ROWS * len(gpus) and width >= 60:
+    if height >= BLOCK_ROWS * len(gpus) and width >= BLOCKS:
         return [line for gpu in gpus for line in _block(frame, gpu, width)]
-    if height >= 2 * len(gpus) + 2 and width >= 72:
+    if height >= 2 * len(gpus) + 2 and width >= TABLES:
         return _two_tables(frame, width)
     return _one_line_each(frame, width, height, with_holder=with_holder)
 
@@ -237,7 +239,7 @@ def _holder(gpu: Gpu, width: int) -> list[Span]:
 def _two_tables(frame: Frame, width: int) -> list[Line]:
     gpus = frame.gpus
     wide = width >= 110
-    nvml_width, power_width = (20, 22) if wide else (13, 11)
+    nvml_width, power_width = (20, 22) if wide else (14, 10)
     column = (width - 4 - nvml_width - power_width) // 4
     head: list[Span] = [("GPU ", "title")]
     for index, (name, short, *_rest) in enumerate(LADDER):
@@ -299,7 +301,7 @@ def _nvml_words(nvml: Nvml, width: int, *, mark: str) -> list[Span]:
     words = stale or SOURCES.get(source, source)
     return [
         (f"{right(util, 4)}{mark}", "warn" if stale or mark != " " else "nvml"),
-        (fit(words, width - 5), "warn" if stale else "muted"),
+        (fit(words, width - 6) + " ", "warn" if stale else "muted"),
     ]
 
 

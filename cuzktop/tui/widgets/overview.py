@@ -17,7 +17,7 @@ from textual.widget import Widget
 
 from cuzktop.frame import Frame
 from cuzktop.tui.widgets.activity import ActivityPanel
-from cuzktop.tui.widgets.gpus import BLOCK_ROWS, GpusPanel
+from cuzktop.tui.widgets.gpus import BLOCK_ROWS, BLOCKS, TABLES, GpusPanel
 from cuzktop.tui.widgets.jobs import JobsPanel
 from cuzktop.tui.widgets.lines import EMPTY, Lines
 from cuzktop.tui.widgets.lock import LockPanel
@@ -104,7 +104,9 @@ def _now_rows(wants: Wants, *, beside: bool) -> int:
 def _narrow(width: int, height: int, wants: Wants) -> dict[str, Region]:
     gpus = max(1, wants.gpus)
     beside = width >= BESIDE
-    one, two, block = gpus + 1, 2 * gpus + 2, BLOCK_ROWS * gpus
+    one = gpus + 1
+    two = 2 * gpus + 2 if width >= TABLES else one
+    block = BLOCK_ROWS * gpus if width >= BLOCKS else one
     few = gpus <= 2
     charts = (3, 4, 5, 7, 12) if gpus == 1 else (gpus + 1, gpus + 2, *(2 * gpus + 2,) * 3)
     now_most = max(3, _now_rows(wants, beside=beside))
@@ -117,7 +119,13 @@ def _narrow(width: int, height: int, wants: Wants) -> dict[str, Region]:
     steps += [("now", 2)]
     if wants.notice:
         steps += [("notice", 1)]
-    steps += [("verdict", 2), ("jobs", 2), ("now", 3), ("recent", 2)]
+    steps += [
+        ("verdict", 2 if width >= TABLES else 3),
+        ("verdict", 2),
+        ("jobs", 2),
+        ("now", 3),
+        ("recent", 2),
+    ]
     if few:
         steps += [("gpus", two)]
     steps += [("chart", charts[0]), ("now", 4), ("recent", 3), ("jobs", 3), ("recent", 4)]
@@ -135,7 +143,7 @@ def _narrow(width: int, height: int, wants: Wants) -> dict[str, Region]:
     steps += [("jobs", min(10, jobs_most)), ("chart", charts[4]), ("now", min(now_most, 14))]
     steps += [("recent", rows) for rows in range(12, height + 1)]
     heights = _grow(height, steps)
-    if not few and heights.get("now", 0) < lock_least and heights.get("gpus", 0) >= two:
+    if not few and heights.get("now", 0) < lock_least and heights.get("gpus", 0) > one:
         # Two tables don't name the holders, so they are worth it only with a lock panel for all.
         heights = _grow(height, [step for step in steps if step[0] != "gpus" or step[1] <= one])
 
@@ -152,7 +160,7 @@ def _split_now(
 ) -> dict[str, Region]:
     """The lock beside the syntheses, above them, or left to the one-line rows of the GPUs."""
     x, y, width, height = now
-    named_above = rows < 2 * gpus + 2 and gpus > 2
+    named_above = gpus > 2 and (rows < 2 * gpus + 2 or width < TABLES)
     if height < 1 + gpus and named_above:
         return {"syntheses": now}
     if beside:

@@ -8,6 +8,7 @@ from cuzktop.tui.widgets.cells import (
     Line,
     Span,
     bar,
+    clean,
     clip,
     fit,
     label,
@@ -63,8 +64,14 @@ def draw_syntheses(frame: Frame, width: int, height: int) -> list[Line]:
             lines.append(_strip(running, width))
             rows -= 1
             shown = running[: rows * columns]
+        longest = max(
+            width_of(clean(s.job)) + (0 if s.partition is None else 1 + len(str(s.partition)))
+            for s in shown or running
+        )
         for start in range(0, len(shown), columns):
-            row = [span for s in shown[start : start + columns] for span in _gauge(s, column)]
+            row = [
+                span for s in shown[start : start + columns] for span in _gauge(s, column, longest)
+            ]
             lines.append(clip(row, width))
             rows -= 1
     if queue_rows:
@@ -89,7 +96,7 @@ def _strip(running: tuple[Synthesis, ...], width: int) -> Line:
     return clip(spans, width)
 
 
-def _gauge(synthesis: Synthesis, width: int) -> list[Span]:
+def _gauge(synthesis: Synthesis, width: int, longest: int) -> list[Span]:
     expected_ms = synthesis.expected_ms
     late = is_late(synthesis)
     share = None if not expected_ms else 100 * synthesis.elapsed_ms / expected_ms
@@ -98,8 +105,9 @@ def _gauge(synthesis: Synthesis, width: int) -> list[Span]:
         words += f"/{age(expected_ms)}"
     words = right(words, 8) + ("!" if late else " ")
     style = "late" if late else "synth"
-    gauge_width = max(4, min(24, (width - 12) // 4)) if width >= 30 else 0
-    room = max(0, min(46, width - 2 - gauge_width - width_of(words)))
+    least = max(4, (width - 12) // 4) if width >= 30 else 0
+    room = max(0, min(longest, width - 2 - least - width_of(words)))
+    gauge_width = min(30, max(least, width - 3 - room - width_of(words))) if least else 0
     return [
         (label(synthesis.job, synthesis.partition, room), "text"),
         (" ", "text"),

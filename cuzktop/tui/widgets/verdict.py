@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textual.message import Message
+
 from cuzktop.frame import Frame, Verdict
 from cuzktop.tui.widgets.cells import Line, Span, beside, clean, clip, line_width, width_of, wrap
 from cuzktop.tui.widgets.lines import Lines
@@ -119,16 +121,33 @@ def draw_header(frame: Frame, width: int, name: str) -> list[Line]:
     return [beside(left, [(f" {text} ", "muted")] if text else [], width)]
 
 
-class VerdictPanel(Lines):
+class Opened(Message):
+    """The user asks for all that a panel knows."""
+
+    def __init__(self, panel: Lines) -> None:
+        """Of `panel`."""
+        super().__init__()
+        self.panel = panel
+
+
+class VerdictPanel(Lines, can_focus=True):
     """Question 6, first: what limits the box, how sure that is, and what to try."""
+
+    def on_click(self) -> None:
+        """Show the evidence."""
+        self.post_message(Opened(self))
 
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         """See `draw_verdict`."""
         return draw_verdict(frame, width, height)
 
 
-class NoticePanel(Lines):
+class NoticePanel(Lines, can_focus=True):
     """What went wrong last; takes no room while nothing has."""
+
+    def on_click(self) -> None:
+        """Show all that went wrong."""
+        self.post_message(Opened(self))
 
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         """See `draw_notice`."""

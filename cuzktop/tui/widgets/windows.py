@@ -12,12 +12,13 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from cuzktop.frame import PartitionRow, StageStats
+from cuzktop.frame import Frame, PartitionRow, StageStats
 from cuzktop.tui.keys import KEYS
 from cuzktop.tui.widgets.cells import CLASS_GLYPHS, CLASS_TITLES, clean, fit, right, to_ascii, wrap
 from cuzktop.tui.widgets.jobs import CELLS
 from cuzktop.tui.widgets.partitions import MARKS
-from cuzktop.units import duration
+from cuzktop.tui.widgets.verdict import LEVELS, certainty
+from cuzktop.units import age, duration
 
 # figure, its name, what it is; indented ones lie inside the one above
 FIGURES: tuple[tuple[str, str, str], ...] = (
@@ -114,6 +115,34 @@ def help_lines() -> list[str]:
     lines += ["", "Ladder: bracket ≥ lock held ≥ GPU section ≥ kernel, over the same window."]
     lines += ["A full bracket can be an idle GPU; only the kernel step is GPU work."]
     return lines
+
+
+def verdict_lines(frame: Frame) -> list[str]:
+    """The verdict with all its evidence and advice."""
+    verdict = frame.verdict
+    lines = list(wrap(verdict.sentence, 76, 76, 6))
+    sure = certainty(verdict)
+    lines += ["", f"{verdict.bottleneck}, {sure}" if sure else verdict.bottleneck]
+    for heading, texts in (("because", verdict.evidence), ("try", verdict.advice)):
+        if texts:
+            lines += ["", heading]
+        for text in texts:
+            lines += [
+                f"  {'·' if at == 0 else ' '} {line}"
+                for at, line in enumerate(wrap(text, 72, 72, 8))
+            ]
+    return lines
+
+
+def alert_lines(frame: Frame) -> list[str]:
+    """All alerts, the newest first, and what the source lacks."""
+    lines = list(wrap(frame.source.note, 76, 76, 6)) if frame.source.note else []
+    for alert in reversed(frame.alerts):
+        glyph = LEVELS.get(alert.level, LEVELS["info"])[0]
+        old = "" if alert.at_ms is None else f"{age(frame.now_ms - alert.at_ms)} ago"
+        for at, line in enumerate(wrap(alert.text, 64, 64, 12)):
+            lines.append(f"{glyph if at == 0 else ' '} {old if at == 0 else '':<9} {line}")
+    return lines or ["nothing went wrong"]
 
 
 def _named(name: str, text: str) -> list[str]:
