@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cuzktop.logbook import LogBook
+
 TIME_CLASSES = ("kernel", "barrier", "lock_overhead", "handoff", "starved", "no_work")
 """Where a GPU's wall time goes, in the contract's order of precedence; they add up to 100 %."""
 
@@ -150,6 +152,23 @@ class PartitionRow:
     b_g2_msm_ms: int | None = None
     bracket_ms: int | None = None
     gpu_ms: int | None = None
+    lock_at_ms: float | None = None  # when the lock was taken, back-dated; not printed by the log
+    pickup_ms: int | None = None
+    message: str = ""  # why it failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Herd:
+    """How bunched syntheses finish.
+
+    `share` is the part of the starved time that lies between waves, 0–1; `wave_size` the number of
+    SYNTH_ENDs within ± 15 % of a synthesis time that make a wave; `gauge` 0 (even) to 1 (bunched)
+    by the spread of the gaps between SYNTH_ENDs.
+    """
+
+    share: float
+    wave_size: int
+    gauge: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -276,6 +295,9 @@ class Frame:
     host_note: str = ""
     has_timeline: bool = False
     has_timing: bool = False
+    herd: Herd | None = None
+    book: LogBook | None = None  # the daemon's latest lines
+    settings: Mapping[str, str] = field(default_factory=dict)  # as the start-up lines state them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -11,6 +11,7 @@ from typing import Protocol
 from cuzktop.engine import Engine, Inbox
 from cuzktop.errors import EXIT_OK, SourceUnreadableError
 from cuzktop.events import GpuSampled
+from cuzktop.logbook import LogBook
 from cuzktop.parse.scanner import LogScanner
 from cuzktop.picture import Picture
 from cuzktop.settings import Settings
@@ -43,6 +44,7 @@ def run_live(
     scanner = LogScanner()
     inbox = Inbox()
     picture = Picture(window_s=settings.window_s)
+    picture.book = scanner.book = LogBook()
     stop = threading.Event()
     clock = wall_ms
     age_ms: float | None = None

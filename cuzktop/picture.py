@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 from cuzktop import frame as fr
-from cuzktop.analysis.diagnosis import Measured, verdict, waves
+from cuzktop.analysis.diagnosis import Measured, Waves, bunching, verdict, waves
 from cuzktop.analysis.live import STAGES as LOCK_STAGES
 from cuzktop.analysis.live import LiveCall, live_calls, lock_of
 from cuzktop.analysis.occupancy import Phases, weighted
@@ -26,6 +26,7 @@ from cuzktop.events import (
     PlayedAgain,
     SourceNote,
 )
+from cuzktop.logbook import LogBook
 from cuzktop.model.attribution import C6, C7, C8, C9
 from cuzktop.model.reduce import Model, kernel_spans, place_lines
 from cuzktop.model.series import Readings, median_of
@@ -44,6 +45,7 @@ class Picture:
     def __init__(self, *, window_s: float = 60.0) -> None:
         """Nothing is known; shares will cover the last `window_s` seconds."""
         self.window_s = window_s
+        self.book: LogBook | None = None
         self.recent: deque[fr.PartitionRow] = deque(maxlen=KEEP_RECENT)
         self.readings: dict[int, Readings] = {}
         self.sampler_note = ""
@@ -159,7 +161,9 @@ class Picture:
                 window, gone = phases.shares(waiting, derived=not run.lock_lines)
                 starved.extend(gone)
                 windows.append(window)
-            nvml = self._nvml(number, wall_ms)
+            nvml = self._nvml(
+                number, wall_ms, self.window_s * 1000.0 if window is None else window.span_ms
+            )
             measured.append(
                 None
                 if nvml is None or nvml.mean_util_pct is None
@@ -184,6 +188,13 @@ class Picture:
                 )
             )
         at_us = started_us(run)
+        spans = [span for kinds in run.synth_spans.values() for span in kinds]
+        wave = waves(starved, run.synth_starts[-2000:], run.synth_ends[-2000:], spans)
+        herd = fr.Herd(
+            share=wave.share,
+            wave_size=wave.size,
+            gauge=bunching(run.synth_ends[-200:], wave.median_synth_ms),
+        )
         return fr.Frame(
             now_ms=now,
             at=None if run.epoch_us is None else iso_utc(int(run.epoch_us + now * 1000)),
@@ -200,11 +211,14 @@ class Picture:
             recent=self._rows(run, calls),
             stages=self._stage_stats(),
             proofs=proofs(run),
-            verdict=self._verdict(run, windows, starved, measured),
+            verdict=self._verdict(run, windows, wave, measured),
             alerts=self._alerts(run),
             host=self._host(),
             has_timeline=run.timeline_seen,
             has_timing=run.timing_seen,
+            herd=herd,
+            book=self.book,
+            settings=dict(run.settings),
         )
 
     # ------------------------------------------------------------ parts
@@ -251,14 +265,15 @@ class Picture:
             tuple(None if at < begun else share for at, share in zip(seconds, locks, strict=True)),
         )
 
-    def _nvml(self, gpu: int, wall_ms: float | None) -> fr.Nvml | None:
+    def _nvml(self, gpu: int, wall_ms: float | None, span_ms: float) -> fr.Nvml | None:
+        """The card's readings, with means over the `span_ms` that the log's shares cover."""
         readings = self.readings.get(gpu)
         if readings is None or readings.latest is None:
             return None
         latest = readings.latest
         at = latest.at_ms if wall_ms is None else wall_ms
         util, power = readings.history(at, HISTORY_S)
-        mean_util, mean_power, count, source = readings.means(at - self.window_s * 1000.0, at)
+        mean_util, mean_power, count, source = readings.means(at - span_ms, at)
         return fr.Nvml(
             util_pct=latest.util_pct,
             util_source=source or latest.util_source,
@@ -324,11 +339,9 @@ class Picture:
         self,
         run: Run,
         windows: list[fr.Shares],
-        starved: list[tuple[float, float]],
+        wave: Waves,
         measured: list[Measured | None],
     ) -> fr.Verdict:
-        spans = [span for kinds in run.synth_spans.values() for span in kinds]
-        wave = waves(starved, run.synth_starts[-2000:], run.synth_ends[-2000:], spans)
         together = None
         known = [one for one in measured if one is not None]
         if known and len(known) == len(measured):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from cuzktop.analysis.intervals import Span
 from cuzktop.analysis.throughput import median
@@ -79,6 +80,23 @@ def waves(
         if bisect_right(ends, hi + reach) - bisect_left(ends, hi - reach) >= size:
             bunched += hi - lo
     return Waves(share=bunched / total, size=size, median_synth_ms=usual)
+
+
+def bunching(synth_ends: Sequence[float], synth_ms: float | None) -> float | None:
+    """How bunched syntheses finish, from 0 (evenly spread) to 1 (all together).
+
+    The coefficient of variation of the gaps between SYNTH_ENDs, c, as c² / (1 + c²): 0.5 for ends
+    that come at random, near 1 for waves. None with fewer than eight ends, or no usual duration.
+    """
+    ends = sorted(synth_ends)
+    if len(ends) < WAVE_MIN * 2 or not synth_ms:
+        return None
+    between = [after - before for before, after in pairwise(ends)]
+    mean = sum(between) / len(between)
+    if mean <= 0:
+        return 1.0
+    spread = sum((gap - mean) ** 2 for gap in between) / len(between) / mean**2
+    return spread / (1.0 + spread)
 
 
 def verdict(

@@ -18,6 +18,7 @@ from cuzktop.model.attribution import (
     C8,
     C9,
     C10,
+    C11,
     KINDS,
     SURE,
     Attributor,
@@ -28,7 +29,6 @@ from cuzktop.model.state import Call, Line
 
 STAGES = ("ntt_msm_h", "barrier", "batch_add", "tail_msm", "releasing")
 FIT = 5.0  # a line that costs more than this is not taken for an open call's
-PREPARING_MS = 40.0  # a call takes the free lock this soon after its entry, before S41
 
 
 @dataclass(slots=True)
@@ -50,8 +50,18 @@ class LiveCall:
 
 def live_calls(attributor: Attributor) -> list[LiveCall]:
     """Every call that is open or not settled, with its likeliest lines."""
+    if not attributor.lock_lines:
+        pools = {
+            kind: [line for line in attributor.pools[kind] if line.owner is None] for kind in KINDS
+        }
+        for call in attributor.waiting:
+            if call.end is None:
+                bound_entry(call)
+        found = _derived(attributor.waiting, pools, contiguous=attributor.contiguous)
+        found.sort(key=lambda live: live.call.start)
+        return found
     used: set[Line] = set()
-    found: list[LiveCall] = []
+    found = []
     open_calls: list[Call] = []
     for call in attributor.waiting:
         if call.end is None:
@@ -72,10 +82,7 @@ def live_calls(attributor: Attributor) -> list[LiveCall]:
     }
     for call in open_calls:
         bound_entry(call)
-    if attributor.lock_lines:
-        found.extend(_printed(open_calls, pools))
-    else:
-        found.extend(_derived(open_calls, pools))
+    found.extend(_printed(open_calls, pools))
     found.sort(key=lambda live: live.call.start)
     return found
 
@@ -217,53 +224,97 @@ def _kernels_so_far(
 # ---------------------------------------------------------------- before S41
 
 
-def _derived(calls: list[Call], pools: dict[int, list[Line]]) -> list[LiveCall]:
-    """The lock leaves no lines: a finished block means that its call gave it back.
+def _derived(
+    calls: list[Call], pools: dict[int, list[Line]], *, contiguous: bool
+) -> list[LiveCall]:
+    """The lock leaves no lines: a finished block of lines means that its call gave it back.
 
-    The calls of a GPU take the lock in the order of their entry: two can't overtake each other,
-    and among more the longest waiter is the likeliest.
+    `calls` are all that aren't settled, ended ones too. The calls of a GPU mostly take the lock in
+    the order of their entry; a block goes to the first who may have had it, unless another would
+    then be left without one before its own end.
     """
+    marks = pools[C11] if contiguous else pools[C9]
     by_gpu: dict[int | None, list[Call]] = {}
     for call in sorted(calls, key=lambda call: call.entry_lo):
         by_gpu.setdefault(call.gpu, []).append(call)
     result: list[LiveCall] = []
     single = len(by_gpu) <= 1
     for mine in by_gpu.values():
-        ends = [line for line in pools[C9] if line.seq >= mine[0].start_seq]
-        # A worker that has moved on gave up the lock of its call before.
-        released = [call for call in mine if call.next_pickup is not None]
-        rest = [call for call in mine if call.next_pickup is None]
-        blocks = max(0, len(ends) - len(released)) if single else 0
-        while blocks and rest:
-            first = next((call for call in rest if call.start_seq < ends[-blocks].seq), None)
-            if first is None:
-                break
-            released.append(first)
-            rest.remove(first)
-            blocks -= 1
-        result.extend(LiveCall(call, "finishing", release_at=call.next_pickup) for call in released)
-        last_end = ends[-1].seq if ends else -1
-        running = [
-            line
-            for kind in (C6, C8)
-            for line in pools[kind]
-            if line.seq > last_end and rest and line.seq >= rest[0].start_seq
+        owners = _blocks(mine, marks) if single else {}
+        rest: list[Call] = []
+        for call in mine:
+            mark = owners.get(id(call))
+            if call.end is not None:
+                live = LiveCall(call, "ended")
+                if mark is not None and not contiguous:
+                    live.lines = _block_lines(mark, pools)
+                result.append(live)
+            elif mark is not None or call.next_pickup is not None:
+                at = call.next_pickup if mark is None else mark.hi
+                result.append(LiveCall(call, "finishing", release_at=at))
+            else:
+                rest.append(call)
+        result.extend(_contenders(rest, marks, pools, contiguous=contiguous))
+    return result
+
+
+def _blocks(calls: list[Call], marks: list[Line]) -> dict[int, Line]:
+    """Whose each finished block is, as likely as can be said."""
+    owners: dict[int, Line] = {}
+    last = math.inf
+    for index, mark in enumerate(marks):
+        following = marks[index + 1].seq if index + 1 < len(marks) else last
+        fits = [
+            call
+            for call in calls
+            if id(call) not in owners
+            and not call.failed
+            and call.start_seq <= mark.seq
+            and (call.end is None or mark.seq < call.end_seq)
+            and (call.next_pickup is None or mark.lo <= call.next_pickup + 5)
         ]
-        entered = [call for call in rest if any(line.seq >= call.start_seq for line in pools[C1])]
-        for index, call in enumerate(rest):
-            holds = index == 0 and bool(running or entered)
-            live = LiveCall(call, "holding" if holds else "waiting")
-            if holds:
-                begun = max(call.entry_lo, ends[-1].lo if ends else call.entry_lo)
-                live.lock_at = begun
-                kinds = {line.kind for line in running}
-                live.stage = "tail_msm" if C8 in kinds else "barrier" if C6 in kinds else STAGES[0]
-                for line in running:
-                    live.lines[line.kind] = line
-                if len(rest) > 1:
-                    live.sure = False
-                    live.rivals = tuple(rest[1:])
-            result.append(live)
+        if not fits:
+            continue
+        urgent = [call for call in fits if call.end is not None and call.end_seq <= following]
+        # A worker picks up its next item as soon as its call has given the lock back.
+        moved = [call for call in fits if call.next_pickup is not None]
+        moved.sort(key=lambda call: call.next_pickup or 0.0)
+        owners[id((urgent or moved or fits)[0])] = mark
+    return owners
+
+
+def _block_lines(end: Line, pools: dict[int, list[Line]]) -> dict[int, Line]:
+    """The lines of the block that ends with `end`: the last of each kind before it."""
+    lines = {C9: end}
+    for kind in (C6, C8):
+        before = [line for line in pools[kind] if line.seq < end.seq]
+        if before:
+            lines[kind] = before[-1]
+    return lines
+
+
+def _contenders(
+    rest: list[Call], marks: list[Line], pools: dict[int, list[Line]], *, contiguous: bool
+) -> list[LiveCall]:
+    """The calls without a finished block: the first of them holds the lock, the others wait."""
+    if not rest:
+        return []
+    last_end = marks[-1].seq if marks else -1
+    kinds = (C1, C6, C8, C9) if contiguous else (C6, C8)
+    running = [line for kind in kinds for line in pools[kind] if line.seq > last_end]
+    running = [line for line in running if line.seq >= rest[0].start_seq]
+    entered = contiguous or any(line.seq >= rest[0].start_seq for line in pools[C1])
+    result: list[LiveCall] = []
+    for index, call in enumerate(rest):
+        if index or not (running or entered):
+            result.append(LiveCall(call, "waiting"))
+            continue
+        live = LiveCall(call, "holding", sure=len(rest) == 1, rivals=tuple(rest[1:]))
+        live.lock_at = max(call.entry_lo, marks[-1].lo if marks else call.entry_lo)
+        seen = {line.kind for line in running}
+        live.stage = "tail_msm" if C8 in seen else "barrier" if C6 in seen else STAGES[0]
+        live.lines = {line.kind: line for line in running}
+        result.append(live)
     return result
 
 

@@ -78,4 +78,7 @@ def partition_row(
         b_g2_msm_ms=None if b_g2 is None else b_g2.a,
         bracket_ms=None if start is None or finish is None else finish - start,
         gpu_ms=partition.gpu_ms,
+        lock_at_ms=None if call is None else call.lock_at,
+        pickup_ms=partition.pickup,
+        message=partition.job.message if partition.state == "failed" else "",
     )

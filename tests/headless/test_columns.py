@@ -21,8 +21,12 @@ def test_a_partition_has_the_contracts_keys_in_its_order() -> None:
     assert list(partition_json(ROW)) == PARTITION_KEYS
 
 
+ONLY_SHOWN = {"lock_at_ms", "pickup_ms", "message"}  # for the screen's time line and details
+
+
 def test_no_field_of_a_row_is_without_a_column() -> None:
-    assert {f.name for f in dataclasses.fields(PartitionRow)} == set(PARTITION_KEYS)
+    fields = {f.name for f in dataclasses.fields(PartitionRow)}
+    assert fields - ONLY_SHOWN == set(PARTITION_KEYS)
 
 
 def test_a_row_as_json() -> None:
