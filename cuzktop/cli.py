@@ -339,8 +339,7 @@ def _warn_foreign(path: Path, scanner: LogScanner) -> int:
             with open_log(path) as file:
                 what = sniff(file.read(SNIFF_BYTES)) or what
     _say(
-        f"{name} {what}: is it the daemon's log, with standard output and error"
-        " (cuzk > log 2>&1)?"
+        f"{name} {what}: is it the daemon's log, with standard output and error (cuzk > log 2>&1)?"
     )
     return EXIT_NOTHING_FOUND
 

@@ -70,6 +70,14 @@ class JobEnqueued(NamedTuple):
     kind: str  # porep, snap, window-post, winning-post
 
 
+class JobDequeued(NamedTuple):
+    """`job dequeued for proving`: its input is parsed and its parameters are loaded next."""
+
+    wall_us: int
+    job: str
+    kind: str
+
+
 class JobDispatched(NamedTuple):
     """`dispatching per-partition synthesis`: the job's partitions are known from here."""
 
@@ -256,6 +264,12 @@ class PrestageSeen(NamedTuple):
 # ------------------------------------------------------- the daemon's log: Rust lines round a call
 
 
+class CardSeen(NamedTuple):
+    """C19 or C20 (S28 and newer): a card's first use, or another circuit size on it."""
+
+    gpu: int
+
+
 class ProveStartTimed(NamedTuple):
     """R3 (S41 and newer), printed by the call's own thread when the start call succeeded."""
 
@@ -428,6 +442,95 @@ class PlayedAgain(NamedTuple):
     at_ms: float
 
 
+# ---------------------------------------------------------------- the daemon's GET /status
+
+
+class StatusPartition(NamedTuple):
+    """One partition as `/status` sees it.
+
+    `state`: pending, synthesizing, synth_done, gpu, done, failed. `gpu` lasts from pickup until the
+    finalizer was processed, so longer than a bracket; both times grow while their stage lasts.
+    """
+
+    partition: int
+    state: str | None
+    synth_ms: int | None
+    gpu_ms: int | None
+
+
+class StatusJob(NamedTuple):
+    """A partitioned job; PoSt and batches never appear. `age_ms` counts from its registration."""
+
+    job: str
+    kind: str | None  # porep, snap; another of the daemon's own words as it is
+    age_ms: float | None
+    total: int | None
+    done: int | None  # finalizers that ran, of failed GPU calls too
+    partitions: tuple[StatusPartition, ...]
+
+
+class StatusWorker(NamedTuple):
+    """A GPU worker; one that proves a PoSt says idle, one whose start call failed says proving."""
+
+    worker: int | None
+    gpu: int | None
+    state: str | None  # idle, proving
+    job: str | None
+    partition: int | None
+    busy_ms: float | None  # since pickup
+
+
+class StatusResident(NamedTuple):
+    """Proving parameters (SRS) or constraints (PCE) in memory; `bytes` is their file's size."""
+
+    circuit: str
+    bytes: int | None
+    idle_ms: float | None
+    evictable: bool | None
+
+
+class DaemonStatus(NamedTuple):
+    """One answer of `GET /status`; a key that it lacks, or that can't be right, is None.
+
+    Memory is the budget's accounting, not the process's: `used` may exceed `total` for an instant.
+    `synthesis_max` is no real limit in S37 and newer; `synthesis_active` drifts up with failed
+    syntheses. `completed` and `failed` count partitioned jobs only. `queue_depth` are requests that
+    the scheduler still holds. Jobs come oldest first, workers in their order.
+    """
+
+    uptime_ms: float | None = None
+    memory_total_bytes: int | None = None
+    memory_used_bytes: int | None = None
+    memory_available_bytes: int | None = None
+    synthesis_active: int | None = None
+    synthesis_max: int | None = None
+    jobs: tuple[StatusJob, ...] | None = None
+    workers: tuple[StatusWorker, ...] | None = None
+    srs: tuple[StatusResident, ...] | None = None  # None also while one may be loading
+    pce: tuple[StatusResident, ...] | None = None  # only those that nobody uses now
+    completed: int | None = None
+    failed: int | None = None
+    queue_depth: int | None = None
+    synth_in_flight: int | None = None
+    provers_in_flight: int | None = None
+    pending_handles: int | None = None
+
+
+class StatusRead(NamedTuple):
+    """`/status` has answered after `took_ms`; `at_ms` is wall-clock ms of the answer."""
+
+    at_ms: float
+    status: DaemonStatus
+    took_ms: float
+
+
+class StatusNote(NamedTuple):
+    """Why `/status` gives nothing, in a sentence. An empty text takes back the note before."""
+
+    at_ms: float
+    text: str
+
+
 LogEvent = (
     Tick
     | DaemonStarted
@@ -437,6 +540,7 @@ LogEvent = (
     | WorkerStarted
     | GpuCount
     | JobEnqueued
+    | JobDequeued
     | JobDispatched
     | JobAssembled
     | JobCompleted
@@ -459,6 +563,7 @@ LogEvent = (
     | Epilogue
     | Deallocated
     | PrestageSeen
+    | CardSeen
     | ProveStartTimed
     | ProveStartReturned
     | PickupSeen
@@ -471,5 +576,7 @@ LogEvent = (
     | Noticed
     | LineUnparsed
 )
-SampleEvent = GpuSampled | GpuSamplerNote | HostSampled | SourceNote | PlayedAgain
+SampleEvent = (
+    GpuSampled | GpuSamplerNote | HostSampled | SourceNote | PlayedAgain | StatusRead | StatusNote
+)
 Event = LogEvent | SampleEvent

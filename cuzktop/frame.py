@@ -283,6 +283,7 @@ class Frame:
     gpu_queue: tuple[Queued, ...] = ()  # longest waiting first
     jobs: tuple[JobRow, ...] = ()  # in flight and lately ended, oldest first
     recent: tuple[PartitionRow, ...] = ()  # finished partitions, newest first
+    in_flight: tuple[PartitionRow, ...] = ()  # begun and not finished, in order of dispatch
     stages: Mapping[str, StageStats] = field(default_factory=dict)
     proofs: Proofs = field(default_factory=Proofs)
     verdict: Verdict = field(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from cuzktop import frame as fr
 from cuzktop.analysis.diagnosis import Measured, Waves, bunching, verdict, waves
@@ -209,6 +210,7 @@ class Picture:
             gpu_queue=_queue(run, now),
             jobs=_jobs(run, now),
             recent=self._rows(run, calls),
+            in_flight=_in_flight(run, calls),
             stages=self._stage_stats(),
             proofs=proofs(run),
             verdict=self._verdict(run, windows, wave, measured),
@@ -433,6 +435,22 @@ def _spread(bins: list[float], first: int, span: Span) -> None:
             break
         bins[index] = min(100.0, bins[index] + (edge - at) / 10.0)
         at = edge
+
+
+def _in_flight(run: Run, calls: list[LiveCall]) -> tuple[fr.PartitionRow, ...]:
+    """The partitions that have begun, with what is known of their calls so far."""
+    open_calls = {id(live.call.partition): live for live in calls if live.state != "ended"}
+    rows: list[fr.PartitionRow] = []
+    for part in run.unfinished():
+        if part.state == "pending":
+            continue
+        live = open_calls.get(id(part))
+        if live is None:
+            rows.append(partition_row(part, lock_lines=run.lock_lines))
+            continue
+        row = partition_row(part, lock_lines=run.lock_lines, likely=live.lines)
+        rows.append(replace(row, lock_at_ms=live.lock_at))
+    return tuple(rows)
 
 
 def _queue(run: Run, now: float) -> tuple[fr.Queued, ...]:

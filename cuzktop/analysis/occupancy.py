@@ -156,10 +156,11 @@ class Phases:
             kernel_pct = min(100.0, self.kernel_ms * percent)
             section_pct = min(100.0, self.section_ms * percent)
         if locked:
-            lock_ms = length(united(self.locks, self.start, self.end))
+            # A lock has one holder: where spans overlap, one is misplaced, and their sum is right.
+            lock_ms = sum(clipped(lo, hi, self.start, self.end) for lo, hi in self.locks)
+            lock_ms = min(lock_ms, bracket_ms)
             lock_pct = lock_ms * percent
             if enough:
-                bracket_ms = max(bracket_ms, lock_ms)
                 kernel_ms = min(self.kernel_ms, lock_ms)
                 barrier_ms = min(self.barrier_ms, lock_ms - kernel_ms)
                 spent = {

@@ -14,16 +14,16 @@ from cuzktop.parse.text import iso_utc
 
 
 def started_us(run: Run) -> int | None:
-    """The run's beginning: its engine's start if known, else its first clocked line."""
-    if run.epoch_known:
-        return run.epoch_us
-    return run.first_wall_us if run.epoch_us is None else run.epoch_us
+    """The run's beginning: TIMELINE zero, else the banner; None if the log began later."""
+    if run.started_us is not None:
+        return run.started_us
+    return run.began_us if run.epoch_us is None else run.epoch_us
 
 
 def waiting_spans(run: Run, now: float) -> list[Span]:
     """When partitions were on their way to the GPU; those still on it until `now`."""
     spans = pairs(run.waiting_work)
-    for partition in run.in_flight.values():
+    for partition in run.unfinished():
         if partition.synth_start is not None and partition.bracket_start is None:
             spans.append((partition.synth_start, now))
     return spans

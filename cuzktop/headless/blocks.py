@@ -290,6 +290,11 @@ _BETWEEN: Final = {
 # ---------------------------------------------------------------- tables
 
 
+def _assigned(row: PartitionRow) -> bool:
+    """Whether any timing line was called this partition's own."""
+    return any(sure != "none" for sure in row.attribution_by.values())
+
+
 def put_partitions(
     page: Page,
     notes: Notes,
@@ -310,7 +315,7 @@ def put_partitions(
             keys.append(key)
         else:
             notes.unknown(PARTITION[key].title, why_unknown(key))
-    if any(row.attribution == "none" and row.state == "done" for row in rows):
+    if any(row.state == "done" and not _assigned(row) for row in rows):
         notes.unknown("a finished partition's figures", "no timing line could be called its own")
     keys += ["attribution"] if any(row.attribution != "exact" for row in rows) else []
     jobs = [page.clean(row.job) for row in rows]

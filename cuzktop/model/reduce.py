@@ -6,6 +6,7 @@ two pieces gives the same model.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -27,7 +28,9 @@ from cuzktop.model.state import (
 )
 
 RESTART_MS = 5000  # TIMELINE falls back by less than this when lines are printed out of order
+STEP_MS = 5000  # a wall clock that is further off TIMELINE than this has been set
 ONE_GPU_UNTIL = 30  # up to this step partitions ran on GPU 0 whatever the label said
+UNSURE_UNTIL = 32  # the start lines of these two steps are those of the last ones before
 USUAL_PARTITIONS = {"porep": 10, "snap": 16}
 
 FINAL = frozenset({"done", "failed", "skipped", "lost"})
@@ -60,9 +63,9 @@ class Model:
         self._empty = True  # the run has no content: the next start line opens it, not another
         self._order = 0
         self.attributor = Attributor(self._settled)
-        self._stragglers: dict[tuple[str, int | None], list[Partition]] = {}
-        self._last_mono: Job | None = None
+        self._ended_monos: list[Job] = []  # proofs in one piece whose completion is not said yet
         self._undispatched: list[Job] = []
+        self._loading: list[Job] = []  # dequeued, their partitions not known yet
 
     # ------------------------------------------------------------ entry
 
@@ -92,8 +95,19 @@ class Model:
             run.first_wall_us = wall_us
         at = self._at(wall_us)
         if at is not None:
+            if run.timeline_seen and at < run.newest_ms - STEP_MS:
+                self._lose_anchor()
+                return None
+            run.wall_ms = at
             self._clock(at)
         return at
+
+    def _lose_anchor(self) -> None:
+        """The machine's clock was set, or it slept: a pair of lines has to bound zero anew."""
+        run = self.run
+        run.epoch_us, run.epoch_known = None, False
+        run.epoch_lo, run.epoch_hi = float("-inf"), float("inf")
+        run.clock, run.wall_ms = float(run.newest_ms), 0.0
 
     def _clock(self, at: float) -> None:
         run = self.run
@@ -104,9 +118,13 @@ class Model:
     def _offset(self, at_ms: int) -> None:
         """A TIMELINE line's time; a fall by seconds means that the daemon was started anew."""
         run = self.run
-        if at_ms < run.clock - RESTART_MS and run.timeline_seen and at_ms < run.clock / 2 + 60_000:
+        if at_ms < run.newest_ms - RESTART_MS:
             self._start_run(None)
             run = self.run
+        elif run.wall_ms > max(at_ms, run.newest_ms) + STEP_MS:
+            self._lose_anchor()
+        if at_ms > run.newest_ms:
+            run.newest_ms = at_ms
         self._empty = False
         run.timeline_seen = True
         if run.first_at is None:
@@ -138,9 +156,9 @@ class Model:
         self.run = Run(self.run.index + 1, first_wall_us=wall_us)
         self._empty = True
         self.attributor = Attributor(self._settled)
-        self._stragglers.clear()
-        self._last_mono = None
+        self._ended_monos.clear()
         self._undispatched.clear()
+        self._loading.clear()
 
     def _end_run(self) -> None:
         """The daemon went away: what was in flight is lost."""
@@ -149,10 +167,7 @@ class Model:
             for call in list(gpu.open_calls.values()):
                 self._close(call, run.clock, failed=True)
         self.attributor.flush()
-        everything = list(run.in_flight.values())
-        for older in self._stragglers.values():
-            everything.extend(older)
-        for partition in everything:
+        for partition in run.unfinished():
             if partition.state not in FINAL:
                 self._work_until(partition, run.clock)
                 self._end_partition(partition, "lost")
@@ -165,18 +180,18 @@ class Model:
         """`cuzk-daemon starting`."""
         if not self._empty:
             self._start_run(event.wall_us)
-        self.run.first_wall_us = event.wall_us
+        self.run.first_wall_us = self.run.began_us = event.wall_us
         self._empty = False
 
     def engine_started(self, event: ev.EngineStarted) -> None:
         """`starting cuzk engine`: TIMELINE zero."""
         run = self.run
-        if run.epoch_known or run.timeline_seen:
+        if run.started_us is not None or run.timeline_seen:
             self._start_run(event.wall_us)
             run = self.run
         if run.first_wall_us is None:
             run.first_wall_us = event.wall_us
-        run.epoch_us = event.wall_us
+        run.started_us = run.epoch_us = event.wall_us
         run.epoch_known = True
         self._empty = False
 
@@ -207,7 +222,44 @@ class Model:
         self.run.workers_per_gpu = event.workers_per_gpu
 
     def _card(self, label: int) -> int:
-        return 0 if self.run.step_hi <= ONE_GPU_UNTIL else label
+        """The card behind a label: the first, up to S30.
+
+        A log of S28–S32 could be either: the first card counts until another one's first use is
+        printed, if the daemon's start, and so every card's first use, is in the log.
+        """
+        run = self.run
+        if run.step_lo > ONE_GPU_UNTIL or run.step_hi > UNSURE_UNTIL:
+            return label
+        return 0 if run.step_hi <= ONE_GPU_UNTIL or run.started_us is not None else label
+
+    def card_seen(self, event: ev.CardSeen) -> None:
+        """C19 or C20: the use of a second card tells that labels are true."""
+        run = self.run
+        if event.gpu == 0 or run.step_lo > ONE_GPU_UNTIL or run.step_hi <= ONE_GPU_UNTIL:
+            return
+        calls = [call for gpu in run.gpus.values() for call in gpu.open_calls.values()]
+        batches = ("porep", "snap")
+        if any(call.partition.index is None and call.partition.kind in batches for call in calls):
+            return  # a batch has always been spread over all cards
+        run.step_lo = ONE_GPU_UNTIL + 1
+        run.told = True
+        for worker, label in run.worker_gpu.items():
+            for gpu in run.gpus.values():
+                gpu.workers.discard(worker)
+            self._gpu(label).workers.add(worker)
+        for partition in run.unfinished():
+            if partition.worker is not None and partition.state == "gpu":
+                partition.gpu = self._gpu_of(partition.worker).number
+        for call in calls:
+            if call.partition.gpu is None or call.partition.gpu == call.gpu:
+                continue
+            before, gpu = run.gpus[call.gpu or 0], run.gpus[call.partition.gpu]
+            del before.open_calls[id(call)]
+            gpu.open_calls[id(call)] = call
+            call.gpu = gpu.number
+            gpu.first_start = min(call.start, gpu.first_start or call.start)
+            begun = [*before.history.start, *(other.start for other in before.open_calls.values())]
+            before.first_start = min(begun, default=None)
 
     def _gpu(self, number: int) -> Gpu:
         gpu = self.run.gpus.get(number)
@@ -245,7 +297,8 @@ class Model:
         run = self.run
         if job.ended is None:
             job.ended = run.clock
-            if not job.failed:
+            whole = all(part.state == "done" for part in job.parts.values())
+            if not job.failed and not whole:  # else only the line that says so is missing
                 job.failed = True
                 job.message = "sent again before it ended"
                 run.failed += 1
@@ -255,8 +308,8 @@ class Model:
                 self._end_partition(partition, "skipped")
             elif partition.state not in FINAL:
                 key = (job.id, partition.index)
-                self._stragglers.setdefault(key, []).append(partition)
-                self.run.in_flight.pop(key, None)
+                run.stragglers.setdefault(key, []).append(partition)
+                run.in_flight.pop(key, None)
 
     def _drop_ended_jobs(self) -> None:
         run = self.run
@@ -276,11 +329,29 @@ class Model:
     def job_enqueued(self, event: ev.JobEnqueued) -> None:
         """The scheduler took a request: a new attempt if the id has been worked on."""
         self._wall(event.wall_us)
-        job = self.run.jobs.get(event.job)
-        if job is None or job.ended is not None or job.failed or job.parts:
-            job = self._new_job(event.job, event.kind)
-        self._undispatched.append(job)
+        self._undispatched.append(self._requested(event.job, event.kind))
         del self._undispatched[:-KEEP_JOBS]
+
+    def job_dequeued(self, event: ev.JobDequeued) -> None:
+        """The dispatcher begins with the job: what fails to load next is this one's."""
+        self._wall(event.wall_us)
+        self._loading.append(self._requested(event.job, event.kind))
+        del self._loading[:-KEEP_JOBS]
+
+    def _requested(self, job_id: str, kind: str) -> Job:
+        job = self.run.jobs.get(job_id)
+        if job is None or job.ended is not None or job.failed or job.parts:
+            job = self._new_job(job_id, kind)
+        return job
+
+    def _load_failed(self, text: str) -> None:
+        """Input or parameters could not be loaded; the line doesn't say for which job."""
+        kind = "snap" if text.startswith("SnapDeals") else "porep"
+        for jobs in (self._loading, self._undispatched):
+            for job in reversed(jobs):
+                if job.kind == kind and not job.parts and job.ended is None and not job.failed:
+                    self._fail_job(job, text, skips=True)
+                    return
 
     def job_dispatched(self, event: ev.JobDispatched) -> None:
         """The job's partitions are known."""
@@ -288,8 +359,6 @@ class Model:
         job = self.run.jobs.get(event.job)
         if job is None or job.total is not None or job.ended is not None or job.failed:
             job = self._new_job(event.job, event.kind)
-        if job in self._undispatched:
-            self._undispatched.remove(job)
         job.kind = event.kind
         job.total = event.partitions
         for index in range(min(event.partitions, 64)):
@@ -315,9 +384,28 @@ class Model:
     def job_completed(self, event: ev.JobCompleted) -> None:
         """A proof in one piece is done; S24 and newer don't say which."""
         at = self._wall(event.wall_us)
-        job = self.run.jobs.get(event.job) if event.job else self._last_mono
-        if job is not None:
-            self._complete(job, at)
+        job = self.run.jobs.get(event.job) if event.job else self._ended_mono()
+        if job is None:
+            return
+        self._complete(job, at)
+        whole = job.parts.get(None)
+        if whole is not None and whole.state not in FINAL and not self.run.timeline_seen:
+            self._end_partition(whole, "done")
+
+    def _ended_mono(self) -> Job | None:
+        """The proof in one piece that is done: its GPU_END stands right before, if there are any.
+
+        Two finalizers may print at a time, so that both of GPU_END come before both of completion.
+        """
+        while self._ended_monos:
+            job = self._ended_monos.pop()
+            if job.assembled is None:
+                return job
+        if not self.run.timeline_seen:
+            for partition in self.run.in_flight.values():
+                if partition.index is None and partition.state == "gpu":
+                    return partition.job
+        return None
 
     def self_check(self, event: ev.SelfCheck) -> None:
         """The PoRep self-check passed or failed."""
@@ -334,13 +422,21 @@ class Model:
             return
         job.failed = True
         job.message = text
-        self.run.failed += 1
-        if job.assembled is not None:
-            self.run.completed -= 1
+        run = self.run
+        run.failed += 1
+        if job.assembled is not None:  # its self-check came after it had counted as completed
+            run.completed -= 1
+            good = [
+                other.assembled
+                for other in (*run.jobs.values(), *run.ended_jobs)
+                if other.assembled is not None and not other.failed
+            ]
+            run.last_completed = max(good, default=None)
 
     def _alert(self, level: str, text: str) -> None:
         run = self.run
-        run.alerts.append(Alert(level, run.clock, text))
+        dated = run.timeline_seen or run.epoch_us is not None
+        run.alerts.append(Alert(level, run.clock if dated else None, text))
 
     # ------------------------------------------------------------ partitions
 
@@ -351,27 +447,35 @@ class Model:
         self.run.in_flight[job.id, index] = partition
         return partition
 
-    def _find(self, job_id: str, index: int | None, states: tuple[str, ...]) -> Partition | None:
-        """The partition that an event is about; an older attempt's first, if it waits for it."""
+    def _find(
+        self, job_id: str, index: int | None, states: tuple[str, ...], worker: int | None = None
+    ) -> Partition | None:
+        """The partition that an event is about; an older attempt's first, if it waits for it.
+
+        `worker` is the one that the event names, None if it names none.
+        """
         key = (job_id, index)
-        if self._stragglers:
-            for older in self._stragglers.get(key, ()):
-                if older.state in states:
+        if self.run.stragglers:
+            for older in self.run.stragglers.get(key, ()):
+                if older.state in states and worker in (None, older.worker):
                     return older
         partition = self.run.in_flight.get(key)
         return partition if partition is not None and partition.state in states else None
 
     def _end_partition(self, partition: Partition, state: str) -> None:
         partition.state = state
+        if partition.synth_start is not None and partition.synth_end is None:
+            with contextlib.suppress(ValueError):  # forgotten already
+                self.run.synth_starts.remove(partition.synth_start)  # it is in flight no more
         key = (partition.job.id, partition.index)
         if self.run.in_flight.get(key) is partition:
             del self.run.in_flight[key]
-        elif key in self._stragglers:
-            rest = [other for other in self._stragglers[key] if other is not partition]
+        elif key in self.run.stragglers:
+            rest = [other for other in self.run.stragglers[key] if other is not partition]
             if rest:
-                self._stragglers[key] = rest
+                self.run.stragglers[key] = rest
             else:
-                del self._stragglers[key]
+                del self.run.stragglers[key]
         call = partition.call
         if call is None or call.settled:
             self._on_finished(self.run, partition)
@@ -460,7 +564,7 @@ class Model:
         """GPU_START: a bracket opens."""
         self._offset(event.at_ms)
         run = self.run
-        partition = self._find(event.job, event.partition, ("gpu",))
+        partition = self._find(event.job, event.partition, ("gpu",), event.worker)
         if partition is None or partition.bracket_start is not None:
             partition = self._any(event.job, event.partition, ("queued", "synthesizing"))
         partition.state = "gpu"
@@ -485,17 +589,18 @@ class Model:
     def gpu_ended(self, event: ev.GpuEnded) -> None:
         """GPU_END: a bracket closes. A WindowPoSt's names a partition that it never had."""
         self._offset(event.at_ms)
-        partition = self._find(event.job, event.partition, ("gpu",))
+        partition = self._find(event.job, event.partition, ("gpu",), event.worker)
         if partition is None and event.partition is not None:
-            partition = self._find(event.job, None, ("gpu",))
+            partition = self._find(event.job, None, ("gpu",), event.worker)
         if partition is None:
             index = event.partition
             job = self.run.jobs.get(event.job)
-            if job is not None and None in job.parts:
+            if _kind_of_id(event.job) == "window-post" or (job is not None and None in job.parts):
                 index = None
             partition = self._any(event.job, index, ("queued", "synthesizing"))
         if partition.index is None:
-            self._last_mono = partition.job
+            self._ended_monos.append(partition.job)
+            del self._ended_monos[:-KEEP_JOBS]
         partition.worker = event.worker
         gpu = self._gpu_of(event.worker)
         partition.gpu = gpu.number
@@ -640,16 +745,22 @@ class Model:
         when = run.clock if at is None else at
         self._alert("error", event.text)
         if event.stage == "load":
-            if self._undispatched:
-                self._fail_job(self._undispatched.pop(), event.text, skips=True)
+            self._load_failed(event.text)
             return
         states = ("gpu",) if event.stage == "gpu" else ("synthesizing", "pending")
         partition = None
         if event.job:
-            partition = self._find(event.job, event.partition, states)
+            partition = self._find(event.job, event.partition, states, event.worker)
             if partition is None and event.partition is not None:
-                partition = self._find(event.job, None, states)
-            self._fail_job(self._job(event.job), event.text, skips=event.fails_job)
+                partition = self._find(event.job, None, states, event.worker)
+            job = self._job(event.job) if partition is None else partition.job
+            if partition is None and job.attempt == 1:  # lines of it are missing
+                partition = job.parts.get(event.partition)
+                if partition is None and None not in job.parts:
+                    partition = self._new_partition(job, event.partition)
+                elif partition is not None and partition.state in FINAL:
+                    partition = None
+            self._fail_job(job, event.text, skips=event.fails_job)
         else:  # a proof in one piece, unnamed: the one that has been at it longest
             for candidate in run.in_flight.values():
                 if candidate.index is None and candidate.state in states:
@@ -674,6 +785,13 @@ class Model:
         if event.discarded:
             return
         partition = self._find(event.job, event.partition, ("gpu", "queued", "pending"))
+        job = self._job(event.job) if partition is None else partition.job
+        if not job.failed:
+            if job.attempt > 1:  # an older attempt's, which ended when this one began
+                return
+            self._fail_job(job, "it had failed before this log begins", skips=True)
+        if partition is None and event.partition not in job.parts:
+            partition = self._new_partition(job, event.partition)
         if partition is not None and partition.bracket_start is None:
             self._work_until(partition, when)
             self._end_partition(partition, "skipped")
@@ -862,6 +980,7 @@ RULES: dict[type, Callable[[Model, Any], None]] = {
     ev.WorkerStarted: Model.worker_started,
     ev.GpuCount: Model.gpu_count,
     ev.JobEnqueued: Model.job_enqueued,
+    ev.JobDequeued: Model.job_dequeued,
     ev.JobDispatched: Model.job_dispatched,
     ev.JobAssembled: Model.job_assembled,
     ev.JobCompleted: Model.job_completed,
@@ -883,6 +1002,7 @@ RULES: dict[type, Callable[[Model, Any], None]] = {
     ev.LockReleased: Model.lock_released,
     ev.Epilogue: Model.epilogue,
     ev.PrestageSeen: Model.prestage_seen,
+    ev.CardSeen: Model.card_seen,
     ev.ProveStartTimed: Model.prove_start,
     ev.ProveStartReturned: Model.prove_start_returned,
     ev.PickupSeen: Model.pickup_seen,

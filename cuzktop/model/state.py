@@ -270,12 +270,16 @@ class Run:
 
     index: int
     first_wall_us: int | None = None
-    epoch_us: int | None = None  # wall clock of TIMELINE zero
+    began_us: int | None = None  # wall clock of the banner
+    started_us: int | None = None  # wall clock of the engine's start, as printed
+    epoch_us: int | None = None  # TIMELINE zero on the wall clock as it is set now
     epoch_known: bool = False  # from the start line; else bounded by pairs of lines
     epoch_lo: float = float("-inf")
     epoch_hi: float = float("inf")
     clock: float = 0.0  # the newest time seen
     first_at: float | None = None
+    newest_ms: int = 0  # the latest TIMELINE offset
+    wall_ms: float = 0.0  # the time of the last tracing line
     step_lo: int = 1
     step_hi: int = 45
     told: bool = False  # some fingerprint was seen
@@ -288,6 +292,8 @@ class Run:
     attempts: dict[str, int] = field(default_factory=dict)
     ended_jobs: deque[Job] = field(default_factory=lambda: deque(maxlen=KEEP_JOBS))
     in_flight: dict[tuple[str, int | None], Partition] = field(default_factory=dict)
+    stragglers: dict[tuple[str, int | None], list[Partition]] = field(default_factory=dict)
+    # (partitions that go on although their job was sent again: not in `in_flight`)
     waiting_work: array[float] = field(default_factory=lambda: array("d"))  # pairs: from, to
     synth_ends: array[float] = field(default_factory=lambda: array("d"))
     synth_starts: array[float] = field(default_factory=lambda: array("d"))
@@ -303,6 +309,11 @@ class Run:
     lock_lines: bool = False
     last_worker_call: dict[int, Call] = field(default_factory=dict)
     last_pickup: dict[int, Partition] = field(default_factory=dict)
+
+    def unfinished(self) -> list[Partition]:
+        """Every partition that has not come to its end, those of older attempts too, in order."""
+        older = [partition for others in self.stragglers.values() for partition in others]
+        return sorted([*self.in_flight.values(), *older], key=lambda partition: partition.order)
 
     @property
     def dialect(self) -> str | None:

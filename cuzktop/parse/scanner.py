@@ -26,9 +26,10 @@ from cuzktop.events import (
     SynthStarted,
     Tick,
 )
+from cuzktop.logbook import LogBook
 from cuzktop.parse import timing
 from cuzktop.parse.text import ANSI, wall_us
-from cuzktop.parse.timeline import parse_timeline
+from cuzktop.parse.timeline import TimelineEvent, parse_timeline
 from cuzktop.parse.tracing import ESC, LAST_STEP, TracingReader
 from cuzktop.settings import MAX_LINE_BYTES
 
@@ -39,19 +40,25 @@ _INTRUDER = re.compile(
 )
 """The beginning of a line that was written whole, in the middle of another."""
 
-_PREFIX = re.compile(
+_STAMP = (
     rb"(?:\w{3} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?"
-    rb"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d))"
-    rb" (?:\S+ [\w.@-]+\[(?P<pid>\d+)\]: |(?=TIMELINE,|CUZK_|\x1b\[2m\d|\d{4}-))"
+    rb"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)) "
 )
+_WRITER = rb"\S+ [\w.@-]+\[\d+\]: ?"
+_PREFIX = re.compile(_STAMP + rb"(?:" + _WRITER + rb"|(?=TIMELINE,|CUZK_|\x1b\[2m\d|\d{4}-))")
 """What journalctl and `docker logs -t` put before each line."""
+_PREFIX_AGAIN = re.compile(_STAMP + rb"(?:" + _WRITER + rb")?")
+"""The same before any text, in a log that is known to have prefixes."""
 
 _CRASHES = (
-    b"thread '",
     b"terminate called",
     b"fatal runtime error",
     b"Error: ",
 )
+_CRASH = re.compile(
+    rb": Assertion .* failed\.|\.service: (?:Main process exited|Failed with result)"
+)
+_FALL_MS = 5000  # TIMELINE offsets fall back by more than this when the daemon was started anew
 
 
 @dataclass(slots=True)
@@ -78,6 +85,7 @@ class LogScanner:
     def __init__(self) -> None:
         """Begin at the start of a line."""
         self.counts = Counts()
+        self.book: LogBook | None = None  # keeps the lines for a screen
         self._half = b""
         self._skipping = False  # inside a line that is too long
         self._tracing = TracingReader()
@@ -87,6 +95,8 @@ class LogScanner:
         self._anonymous = False
         self._dialects: set[str] = set()
         self._panic = False
+        self._prefixed = False  # the log's lines came with a prefix so far
+        self._newest_ms = 0  # the latest TIMELINE offset
 
     def feed(self, data: bytes) -> list[LogEvent]:
         """The events of the lines that end in `data`."""
@@ -111,7 +121,12 @@ class LogScanner:
             self._skipping = False
         if len(self._half) > MAX_LINE_BYTES:
             self._half, self._skipping = self._half[:MAX_LINE_BYTES], True
+        if len(block) > MAX_LINE_BYTES:
+            # As if its blocks had been smaller: what is read of a line depends on nothing else.
+            lines = [line[:MAX_LINE_BYTES] for line in lines]
         counts.lines += len(lines)
+        if self.book is not None:
+            self.book.extend(lines)
         out: list[LogEvent] = []
         carriage = b"\r" in block
         for whole in lines:
@@ -120,6 +135,10 @@ class LogScanner:
                 self._line(line, out)
             elif self._head is not None:
                 self._close_head(b"", out)
+            if self._head is not None:
+                self._head_lines += 1
+                if self._head_lines > MAX_INTRUDERS:
+                    self._give_up_head(out)
         counts.events += len(out)
         return out
 
@@ -136,6 +155,16 @@ class LogScanner:
             self._give_up_head(out)
         return out
 
+    def newest_us(self) -> int | None:
+        """When the last line was written, if it has a time stamp that no event has told yet."""
+        if self._unticked is None:
+            return None
+        start = 4 if self._unticked[0] == ESC else 0
+        try:
+            return wall_us(self._unticked[start : start + 27])
+        except ValueError:
+            return None
+
     def cut(self) -> list[LogEvent]:
         """Continuity is lost (the file was truncated or replaced): forget what was begun."""
         out: list[LogEvent] = []
@@ -144,8 +173,7 @@ class LogScanner:
             self._give_up_head(out)
         self._unticked = None
         self._anonymous = False
-        self._dialects.clear()
-        self._tracing.forget()
+        self._forget_dialects()
         return out
 
     # ------------------------------------------------------------ one line
@@ -162,15 +190,11 @@ class LogScanner:
             self._tracing_line(line, out)
         else:
             self._other(line, out)
-        if self._head is not None:
-            self._head_lines += 1
-            if self._head_lines > MAX_INTRUDERS:
-                self._give_up_head(out)
 
     def _tracing_line(self, line: bytes, out: list[LogEvent]) -> None:
-        self._panic = False
         try:
             found = self._tracing.read(line)
+            self._panic = False
             if found is None:
                 if self._anonymous:
                     start = 4 if line[0] == ESC else 0
@@ -193,14 +217,20 @@ class LogScanner:
     def _new_run(self, out: list[LogEvent]) -> None:
         if self._head is not None:
             self._give_up_head(out)
+        self._forget_dialects()
+
+    def _forget_dialects(self) -> None:
+        """Fingerprints are news again: they are of another life of the daemon."""
         self._dialects.clear()
         self._tracing.forget()
+        self._newest_ms = 0
 
     def _timing(self, line: bytes, out: list[LogEvent]) -> None:
         if line.startswith(b"CUZK_NTT_H: "):
             self._seen("ntt", 28, LAST_STEP, out)
             return
         if not line.startswith(b"CUZK_TIMING: "):
+            self.counts.unknown_timing += 1
             return
         try:
             event = timing.parse_timing(line)
@@ -210,8 +240,6 @@ class LogScanner:
                 self._unparsed(line, "a CUZK_TIMING line with values that can't be read", out)
             else:
                 self.counts.unknown_timing += 1
-            return
-        if event is None:
             return
         self.counts.timing += 1
         if self._unticked is not None:
@@ -224,10 +252,9 @@ class LogScanner:
             self._seen("lock", 41, LAST_STEP, out)
         elif kind is Epilogue:
             self._seen("epilogue", 10, 23, out)
-        elif kind is PrestageSeen and "prestage" not in self._dialects:
-            long_form = b" total_ps_ms=" in line
-            if long_form:
-                self._seen("prestage", 21, 21, out)
+        elif kind is PrestageSeen:
+            if b" total_ps_ms=" in line:
+                self._seen("prestage_total", 21, 21, out)
             else:
                 self._seen("prestage", 20, 27, out)
         out.append(event)
@@ -240,10 +267,16 @@ class LogScanner:
             return
         self._clocked(event, line, out)
 
-    def _clocked(self, event: LogEvent, line: bytes, out: list[LogEvent]) -> None:
-        """Emit a TIMELINE event, with the fingerprint that its form is."""
+    def _clocked(self, event: TimelineEvent, line: bytes, out: list[LogEvent]) -> None:
+        """Emit a TIMELINE event, and after it the fingerprint that its form is."""
         self.counts.timeline += 1
         self._anonymous = False
+        at_ms = event.at_ms
+        if at_ms > self._newest_ms:
+            self._newest_ms = at_ms
+        elif at_ms < self._newest_ms - _FALL_MS:
+            self._forget_dialects()
+        out.append(event)
         kind = type(event)
         if kind is GpuQueued:
             if b",GPU_QUEUE," in line:
@@ -252,7 +285,6 @@ class LogScanner:
                 self._seen("send", 16, 37, out)
         elif kind is SynthStarted and b",snap_partition=" in line:
             self._seen("snap", 29, 36, out)
-        out.append(event)
 
     def _seen(self, mark: str, first: int, last: int, out: list[LogEvent]) -> None:
         if mark not in self._dialects:
@@ -269,13 +301,8 @@ class LogScanner:
             self._open_head(line, out)
             return
         at = intruder.start()
-        head = line[:at]
-        event = parse_timeline(head)
-        if event is not None and not head.endswith(b","):
-            self.counts.torn += 1
-            self._clocked(event, head, out)
-        else:
-            self._open_head(head, out)
+        self._open_head(line[:at], out)
+        self._close_complete_head(out)
         self._line(line[at:], out)
 
     def _open_head(self, head: bytes, out: list[LogEvent]) -> None:
@@ -284,18 +311,30 @@ class LogScanner:
         self._head = head
         self._head_lines = 0
 
-    def _close_head(self, rest: bytes, out: list[LogEvent]) -> None:
-        """The rest of a torn line has come."""
-        head, self._head = self._head, None
-        if head is None:
-            return
-        line = head + rest
+    def _close_head(self, rest: bytes, out: list[LogEvent]) -> bool:
+        """Put a torn line together with its rest; False if `rest` is something else.
+
+        An intruder may have several lines, so what doesn't fit is left alone.
+        """
+        line = b"" if self._head is None else self._head + rest
         event = parse_timeline(line)
         if event is None:
-            self._unparsed(line, "a torn TIMELINE line whose pieces don't fit", out)
-            return
+            return False
+        self._head = None
         self.counts.torn += 1
         self._clocked(event, line, out)
+        return True
+
+    def _close_complete_head(self, out: list[LogEvent]) -> None:
+        """A torn line that lacks nothing but its line break counts at once: its place is here.
+
+        One that could still go on, for its id or its detail is cut at a comma, has to wait.
+        """
+        if self._head is None or self._head.endswith(b","):
+            return
+        event = parse_timeline(self._head)
+        if event is not None and "," not in event.job:
+            self._close_head(b"", out)
 
     def _give_up_head(self, out: list[LogEvent]) -> None:
         head, self._head = self._head, None
@@ -316,35 +355,40 @@ class LogScanner:
 
     def _other(self, line: bytes, out: list[LogEvent]) -> None:
         """A line that begins like none of ours: the rest of a torn one, a prefix, or noise."""
+        prefix = (_PREFIX_AGAIN if self._prefixed else _PREFIX).match(line)
+        if prefix is not None:
+            self._prefixed = True
+            line = line[prefix.end() :]
+            if line:
+                self._line(line, out)
+            elif self._head is not None:
+                self._close_head(b"", out)
+            return
         intruder = _INTRUDER.search(line)
         if intruder is None:
-            if self._head is not None:
-                self._close_head(line, out)
-            elif self._panic:
-                self._panic = False
-                out.append(Noticed(None, "error", _printable(line)))
-            elif line.startswith(_CRASHES):
-                self._panic = line.startswith(b"thread '")
-                if not self._panic:
-                    out.append(Noticed(None, "error", _printable(line)))
-            return
-        prefix = _PREFIX.match(line)
-        if prefix is not None and prefix.end() < len(line):
-            self._line(line[prefix.end() :], out)
+            if self._head is None or not self._close_head(line, out):
+                self._crash(line, out)
             return
         if intruder.start() == 0:  # a bare time stamp without a tracing line's shape
             return
         before = line[: intruder.start()]
         if self._head is not None and not line[intruder.start() :].startswith(b"TIMELINE,"):
             self._head += before
-            event = parse_timeline(self._head)
-            if event is not None and not self._head.endswith(b","):
-                self.counts.torn += 1
-                head, self._head = self._head, None
-                self._clocked(event, head, out)
+            self._close_complete_head(out)
         elif self._head is not None:
             self._close_head(before, out)
         self._line(line[intruder.start() :], out)
+
+    def _crash(self, line: bytes, out: list[LogEvent]) -> None:
+        """What a dying daemon, or its service manager, says; other text is noise."""
+        if self._panic:
+            self._panic = False
+        elif line.startswith(b"thread '"):
+            self._panic = True  # what it says is in the next line
+            return
+        elif not line.startswith(_CRASHES) and _CRASH.search(line) is None:
+            return
+        out.append(Noticed(None, "error", _printable(line)))
 
 
 def _printable(line: bytes) -> str:

@@ -43,6 +43,8 @@ def wall_us(stamp: bytes) -> int:
         if len(_minutes) >= _KEEP_NAMES:
             _minutes.clear()
         minute = datetime.strptime(stamp[:16].decode("ascii"), "%Y-%m-%dT%H:%M").replace(tzinfo=UTC)
+        if not 1970 <= minute.year < 2900:  # a damaged line: no clock says so
+            raise ValueError(stamp)
         minute_us = _minutes[stamp[:16]] = int(minute.timestamp()) * 1_000_000
     return minute_us + int(stamp[17:19]) * 1_000_000 + int(stamp[20:26])
 

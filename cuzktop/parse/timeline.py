@@ -14,27 +14,31 @@ from cuzktop.events import (
     GpuPickedUp,
     GpuQueued,
     GpuStarted,
-    LogEvent,
     SynthEnded,
     SynthStarted,
 )
 from cuzktop.parse.text import KINDS, name
 
 HEAD = b"TIMELINE,"
+MAX_PLAIN_BYTES = 300  # the longest id known has 60; beyond it figures might overflow a float
+MAX_DIGITS = 13  # three hundred years in milliseconds: more is a damaged line
 
 _WHOLE = re.compile(
-    rb"TIMELINE,(?P<at>\d+),"
-    rb"(?:(?P<ss>SYNTH_START),(?P<j1>.*?),(?:kind=(?P<k>[a-z0-9-]+)|(?P<n1>snap_)?partition=(?P<p1>\d+))"
-    rb"|(?P<se>SYNTH_END),(?P<j2>.*?),(?:(?P<n2>snap_)?partition=(?P<p2>\d+),)?synth_ms=(?P<s>\d+)"
-    rb"|(?P<cs>CHAN_SEND),(?P<j3>.*?),(?:(?P<n3>snap_)?partition=(?P<p3>\d+))?"
-    rb"|(?P<gq>GPU_QUEUE),(?P<j4>.*?),(?:partition=(?P<p4>\d+)|monolithic)"
-    rb"|(?P<gp>GPU_PICKUP|GPU_START),(?P<j5>.*?),worker=(?P<w5>\d+)(?:,partition=(?P<p5>\d+))?"
-    rb"|(?P<ge>GPU_END),(?P<j6>.*?),worker=(?P<w6>\d+)(?:,partition=(?P<p6>\d+))?,gpu_ms=(?P<g>\d+))",
+    rb"TIMELINE,(?P<at>\d{1,13}),"
+    rb"(?:(?P<ss>SYNTH_START),(?P<j1>.*?),(?:kind=(?P<k>[a-z0-9-]+)|(?P<n1>snap_)?partition=(?P<p1>\d{1,13}))"
+    rb"|(?P<se>SYNTH_END),(?P<j2>.*?),(?:(?P<n2>snap_)?partition=(?P<p2>\d{1,13}),)?synth_ms=(?P<s>\d{1,13})"
+    rb"|(?P<cs>CHAN_SEND),(?P<j3>.*?),(?:(?P<n3>snap_)?partition=(?P<p3>\d{1,13}))?"
+    rb"|(?P<gq>GPU_QUEUE),(?P<j4>.*?),(?:partition=(?P<p4>\d{1,13})|monolithic)"
+    rb"|(?P<gp>GPU_PICKUP|GPU_START),(?P<j5>.*?),worker=(?P<w5>\d{1,13})(?:,partition=(?P<p5>\d{1,13}))?"
+    rb"|(?P<ge>GPU_END),(?P<j6>.*?),worker=(?P<w6>\d{1,13})(?:,partition=(?P<p6>\d{1,13}))?,gpu_ms=(?P<g>\d{1,13}))",
     re.DOTALL,
 )
 
 
-def parse_whole(line: bytes) -> LogEvent | None:
+TimelineEvent = SynthStarted | SynthEnded | GpuQueued | GpuPickedUp | GpuStarted | GpuEnded
+
+
+def parse_whole(line: bytes) -> TimelineEvent | None:
     """The event of a complete TIMELINE line whose id may hold commas; None if it isn't one."""
     match = _WHOLE.fullmatch(line)
     if match is None:
@@ -63,9 +67,16 @@ def parse_whole(line: bytes) -> LogEvent | None:
 
 
 Parts = list[bytes]
+Rule = Callable[[Parts], TimelineEvent]
 
 
-def _synth_start(parts: Parts) -> LogEvent:
+def _ms(figure: bytes) -> int:
+    if len(figure) > MAX_DIGITS:
+        raise ValueError(figure)
+    return int(figure)
+
+
+def _synth_start(parts: Parts) -> TimelineEvent:
     _, at, _, job, detail = parts
     if detail.startswith(b"partition="):
         return SynthStarted(int(at), name(job), int(detail[10:]), None)
@@ -76,20 +87,20 @@ def _synth_start(parts: Parts) -> LogEvent:
     raise ValueError
 
 
-def _synth_end(parts: Parts) -> LogEvent:
+def _synth_end(parts: Parts) -> TimelineEvent:
     if len(parts) == 6:
         _, at, _, job, where, synth = parts
         if where.startswith(b"partition=") and synth.startswith(b"synth_ms="):
-            return SynthEnded(int(at), name(job), int(where[10:]), int(synth[9:]))
+            return SynthEnded(int(at), name(job), int(where[10:]), _ms(synth[9:]))
         if where.startswith(b"snap_partition=") and synth.startswith(b"synth_ms="):
-            return SynthEnded(int(at), name(job), int(where[15:]), int(synth[9:]))
+            return SynthEnded(int(at), name(job), int(where[15:]), _ms(synth[9:]))
     _, at, _, job, synth = parts
     if synth.startswith(b"synth_ms="):
-        return SynthEnded(int(at), name(job), None, int(synth[9:]))
+        return SynthEnded(int(at), name(job), None, _ms(synth[9:]))
     raise ValueError
 
 
-def _queue(parts: Parts) -> LogEvent:
+def _queue(parts: Parts) -> TimelineEvent:
     _, at, _, job, detail = parts
     if detail.startswith(b"partition="):
         return GpuQueued(int(at), name(job), int(detail[10:]))
@@ -100,7 +111,7 @@ def _queue(parts: Parts) -> LogEvent:
     raise ValueError
 
 
-def _pickup(parts: Parts) -> LogEvent:
+def _pickup(parts: Parts) -> TimelineEvent:
     if len(parts) == 6:
         _, at, _, job, worker, where = parts
         if worker.startswith(b"worker=") and where.startswith(b"partition="):
@@ -111,7 +122,7 @@ def _pickup(parts: Parts) -> LogEvent:
     raise ValueError
 
 
-def _start(parts: Parts) -> LogEvent:
+def _start(parts: Parts) -> TimelineEvent:
     if len(parts) == 6:
         _, at, _, job, worker, where = parts
         if worker.startswith(b"worker=") and where.startswith(b"partition="):
@@ -122,7 +133,7 @@ def _start(parts: Parts) -> LogEvent:
     raise ValueError
 
 
-def _end(parts: Parts) -> LogEvent:
+def _end(parts: Parts) -> TimelineEvent:
     if len(parts) == 7:
         _, at, _, job, worker, where, gpu = parts
         if (
@@ -130,14 +141,14 @@ def _end(parts: Parts) -> LogEvent:
             and where.startswith(b"partition=")
             and gpu.startswith(b"gpu_ms=")
         ):
-            return GpuEnded(int(at), name(job), int(where[10:]), int(worker[7:]), int(gpu[7:]))
+            return GpuEnded(int(at), name(job), int(where[10:]), int(worker[7:]), _ms(gpu[7:]))
     _, at, _, job, worker, gpu = parts
     if worker.startswith(b"worker=") and gpu.startswith(b"gpu_ms="):
-        return GpuEnded(int(at), name(job), None, int(worker[7:]), int(gpu[7:]))
+        return GpuEnded(int(at), name(job), None, int(worker[7:]), _ms(gpu[7:]))
     raise ValueError
 
 
-RULES: dict[bytes, Callable[[Parts], LogEvent]] = {
+RULES: dict[bytes, Rule] = {
     b"SYNTH_START": _synth_start,
     b"SYNTH_END": _synth_end,
     b"CHAN_SEND": _queue,
@@ -148,10 +159,13 @@ RULES: dict[bytes, Callable[[Parts], LogEvent]] = {
 }
 
 
-def parse_timeline(line: bytes) -> LogEvent | None:
+def parse_timeline(line: bytes) -> TimelineEvent | None:
     """The event of one TIMELINE line without its line end; None if it is torn or foreign."""
+    if len(line) > MAX_PLAIN_BYTES:
+        return parse_whole(line)
     parts = line.split(b",")
     try:
-        return RULES[parts[2]](parts)
+        event = RULES[parts[2]](parts)
     except (ValueError, KeyError, IndexError):
         return parse_whole(line)
+    return event if event.at_ms < 10**MAX_DIGITS else None

@@ -13,6 +13,7 @@ from cuzktop.events import (
     BarrierWaited,
     BatchAdded,
     BG2Msm,
+    CardSeen,
     Deallocated,
     Epilogue,
     LockAcquired,
@@ -28,12 +29,14 @@ from cuzktop.events import (
 HEAD = b"CUZK_TIMING: "
 NTT_HEAD = b"CUZK_NTT_H: "
 
+MAX_DIGITS = 13  # three hundred years in milliseconds: more is a damaged line
+
 Words = list[bytes]
 
 
 def _value(word: bytes, key: bytes) -> int:
     """The integer of `key=<int>`; ValueError if the word is another."""
-    if not word.startswith(key):
+    if not word.startswith(key) or len(word) > len(key) + MAX_DIGITS:
         raise ValueError(word)
     return int(word[len(key) :])
 
@@ -59,16 +62,18 @@ def _acquired(words: Words) -> LogEvent:
 
 
 def _gpu_thread(words: Words) -> LogEvent:
-    tid = _value(words[1], b"gpu_tid=")
-    what = words[2]
     if len(words) == 3:
+        _, where, what = words
+        tid = _value(where, b"gpu_tid=")
         if what.startswith(b"ntt_msm_h_ms="):
-            return NttMsmH(tid, int(what[13:]))
+            return NttMsmH(tid, _value(what, b"ntt_msm_h_ms="))
         if what.startswith(b"barrier_wait_ms="):
-            return BarrierWaited(tid, int(what[16:]))
+            return BarrierWaited(tid, _value(what, b"barrier_wait_ms="))
         return BatchAdded(tid, _value(what, b"batch_add_ms="))
-    _, _, tail, total = words
-    return TailMsm(tid, _value(tail, b"tail_msm_ms="), _value(total, b"gpu_total_ms="))
+    _, where, tail, total = words
+    return TailMsm(
+        _value(where, b"gpu_tid="), _value(tail, b"tail_msm_ms="), _value(total, b"gpu_total_ms=")
+    )
 
 
 def _released(words: Words) -> LogEvent:
@@ -89,7 +94,7 @@ def _dealloc(words: Words) -> LogEvent:
 _PRESTAGE = re.compile(
     rb"(?:prestage_setup=(?P<outcome>ok|skip_vram|fallback)|(?P<vram>prestage_vram) free_mib=-?\d+"
     rb"|(?P<host>host_register)=fallback)"
-    rb"(?:.*? err=(?P<err>-?\d+))?(?:.*? total_ps_ms=(?P<total>-?\d+))?"
+    rb"(?:.*? err=(?P<err>-?\d{1,13}))?(?:.*? total_ps_ms=(?P<total>-?\d{1,13}))?"
 )
 
 
@@ -105,6 +110,12 @@ def _prestage(words: Words) -> LogEvent:
     )
 
 
+def _card(words: Words) -> LogEvent:
+    if words[-3:-1] != [b"on", b"gpu"]:
+        raise ValueError(words)
+    return CardSeen(_value(words[-1], b""))
+
+
 RULES: dict[bytes, Callable[[Words], LogEvent]] = {
     b"split_v": _split_vectors,
     b"prep_ms": _prep_msm,
@@ -116,22 +127,18 @@ RULES: dict[bytes, Callable[[Words], LogEvent]] = {
     b"async_d": _dealloc,
     b"prestag": _prestage,
     b"host_re": _prestage,
+    b"set poo": _card,
+    b"d_a_cac": _card,
 }
 
-UNUSED = frozenset({b"set poo", b"d_a_cac"})
-"""C19 and C20: known, and of no use to the model."""
 
-
-def parse_timing(line: bytes) -> LogEvent | None:
-    """The event of one CUZK_TIMING line without its line end; None for a known one without use.
+def parse_timing(line: bytes) -> LogEvent:
+    """The event of one CUZK_TIMING line without its line end.
 
     Raises:
         ValueError: the line begins like ours and can't be used.
     """
-    key = line[13:20]
-    rule = RULES.get(key)
+    rule = RULES.get(line[13:20])
     if rule is None:
-        if key in UNUSED:
-            return None
         raise ValueError(line)
     return rule(line.split(b" "))

@@ -17,6 +17,7 @@ from cuzktop.events import (
     GpuCount,
     JobAssembled,
     JobCompleted,
+    JobDequeued,
     JobDispatched,
     JobEnqueued,
     LogEvent,
@@ -40,8 +41,9 @@ _LINE = re.compile(
     re.DOTALL,
 )
 _WORKER_SPAN = re.compile(
-    rb"gpu_worker\{(?:worker_id=(?P<w>\d+) gpu=(?P<g>\d+) )?job_id=(?P<job>.*?)"
-    rb" proof_kind=[a-z0-9-]+(?: batch_size=\d+)?(?: partition=(?:Some\((?P<p>\d+)\)|None))?\}"
+    rb"(?:gpu|monolithic)_worker\{(?:worker_id=(?P<w>\d{1,13}) gpu=(?P<g>\d{1,13}) )?"
+    rb"job_id=(?P<job>.*?) proof_kind=[a-z0-9-]+(?: batch_size=\d+)?"
+    rb"(?: partition=(?:Some\((?P<p>\d{1,13})\)|None))?\}"
 )
 
 Found = list[LogEvent]
@@ -58,7 +60,7 @@ def _text(raw: bytes) -> str:
 
 
 def _worker_span(spans: bytes) -> tuple[str, int | None, int, int] | None:
-    """(job, partition, worker, gpu) of a `gpu_worker{…}` span; None if there is none."""
+    """(job, partition, worker, gpu) of a worker's span; None if there is none."""
     match = _WORKER_SPAN.search(spans)
     if match is None or match["w"] is None:
         return None
@@ -168,6 +170,14 @@ def _start_failed(at: int, spans: bytes, match: re.Match[bytes]) -> Found:
     ]
 
 
+def _monolithic_failed(at: int, spans: bytes, match: re.Match[bytes]) -> Found:
+    who = _worker_span(spans)
+    if who is None:
+        return [Noticed(at, "error", _text(match.group()))]
+    text = _text(match.group())
+    return [PartitionFailed(at, who[0], None, who[2], "gpu", text, fails_job=True)]
+
+
 def _proving_failed(at: int, spans: bytes, match: re.Match[bytes]) -> Found:
     job, partition, worker = "", None, None
     who = _worker_span(spans)
@@ -202,6 +212,10 @@ def _enqueued(at: int, _: bytes, match: re.Match[bytes]) -> Found:
     return [JobEnqueued(at, name(match["job"]), KINDS.get(match["kind"], _text(match["kind"])))]
 
 
+def _dequeued(at: int, _: bytes, match: re.Match[bytes]) -> Found:
+    return [JobDequeued(at, name(match["job"]), KINDS.get(match["kind"], _text(match["kind"])))]
+
+
 ENGINE, PIPELINE, SCHEDULER, DAEMON = (
     b"cuzk_core::engine",
     b"cuzk_core::pipeline",
@@ -216,13 +230,13 @@ _TEMPLATES: tuple[tuple[bytes, tuple[bytes, ...], bytes, Rule], ...] = (
     (
         DAEMON,
         (b"rayon global",),
-        rb"rayon global thread pool configured rayon_threads=(?P<rayon_threads>\d+)",
+        rb"rayon global thread pool configured rayon_threads=(?P<rayon_threads>\d{1,13})",
         _fingerprint(17, LAST_STEP),
     ),
     (
         DAEMON,
         (b"set CUZK_GPU_THREADS",),
-        rb"set CUZK_GPU_THREADS for .*gpu_threads=(?P<gpu_threads>\d+)",
+        rb"set CUZK_GPU_THREADS for .*gpu_threads=(?P<gpu_threads>\d{1,13})",
         _setting,
     ),
     (DAEMON, (b"configuration",), rb"configuration loaded listen=(?P<listen>.*)", _setting),
@@ -237,7 +251,7 @@ _TEMPLATES: tuple[tuple[bytes, tuple[bytes, ...], bytes, Rule], ...] = (
         ENGINE,
         (b"initializing GPU",),
         rb"initializing GPU workers (?:num_workers=\d+|num_gpus=\d+"
-        rb" gpu_workers_per_device=(?P<per>\d+) total_workers=\d+) gpus=\[(?P<gpus>[\d, ]*)\]",
+        rb" gpu_workers_per_device=(?P<per>\d{1,13}) total_workers=\d+) gpus=\[(?P<gpus>[\d, ]*)\]",
         _gpu_count,
     ),
     (
@@ -250,14 +264,14 @@ _TEMPLATES: tuple[tuple[bytes, tuple[bytes, ...], bytes, Rule], ...] = (
         ENGINE,
         (b"starting pipeline",),
         rb"starting pipeline: .* configured_lookahead=\d+"
-        rb" partition_workers=(?P<partition_workers>\d+) .*",
+        rb" partition_workers=(?P<partition_workers>\d{1,13}) .*",
         _fingerprint(25, 32),
     ),
     (
         ENGINE,
         (b"starting pipeline",),
         rb"starting pipeline: .*\(budget-gated\) .*"
-        rb"synth_worker_count=(?P<synth_worker_count>\d+) .*",
+        rb"synth_worker_count=(?P<synth_worker_count>\d{1,13}) .*",
         _fingerprint(37, LAST_STEP),
     ),
     (
@@ -276,7 +290,7 @@ _TEMPLATES: tuple[tuple[bytes, tuple[bytes, ...], bytes, Rule], ...] = (
         ENGINE,
         (b"synthesis dispatcher",),
         rb"synthesis dispatcher started .*synthesis_concurrency=\d+"
-        rb" partition_workers=(?P<partition_workers>\d+)",
+        rb" partition_workers=(?P<partition_workers>\d{1,13})",
         _fingerprint(18, 32),
     ),
     (
@@ -312,7 +326,7 @@ _TEMPLATES: tuple[tuple[bytes, tuple[bytes, ...], bytes, Rule], ...] = (
     (
         ENGINE,
         (b"memory budget",),
-        rb"memory budget initialized total_budget_gib=(?P<total_budget_gib>\d+)",
+        rb"memory budget initialized total_budget_gib=(?P<total_budget_gib>\d{1,13})",
         _fingerprint(33, LAST_STEP),
     ),
     (
@@ -326,27 +340,29 @@ _TEMPLATES: tuple[tuple[bytes, tuple[bytes, ...], bytes, Rule], ...] = (
     (
         ENGINE,
         (b"GPU queue target",),
-        rb"GPU queue target dispatch pacer enabled gpu_queue_target=(?P<max_gpu_queue_depth>\d+)",
+        rb"GPU queue target dispatch pacer enabled"
+        rb" gpu_queue_target=(?P<max_gpu_queue_depth>\d{1,13})",
         _fingerprint(42, LAST_STEP),
     ),
     (
         ENGINE,
         (b"pipeline GPU worker",),
-        rb"pipeline GPU worker started worker_id=(?P<w>\d+) gpu=(?P<g>\d+)(?: sub_id=\d+)?",
+        rb"pipeline GPU worker started worker_id=(?P<w>\d{1,13}) gpu=(?P<g>\d{1,13})"
+        rb"(?: sub_id=\d+)?",
         _worker_started,
     ),
     (
         ENGINE,
         (b"dispatching per-partition", b"Phase 7: dispatching"),
         rb"(?:Phase 7: )?dispatching per-partition (?P<snap>SnapDeals )?synthesis"
-        rb"(?P<gated> \(budget-gated\))? job_id=(?P<job>.*) num_partitions=(?P<n>\d+) .*",
+        rb"(?P<gated> \(budget-gated\))? job_id=(?P<job>.*) num_partitions=(?P<n>\d{1,13}) .*",
         _dispatched,
     ),
     (
         ENGINE,
         (b"Phase 7: all partitions",),
         rb"Phase 7: all partitions complete, proof assembled job_id=(?P<job>.*) proof_len=\d+"
-        rb" total_ms=(?P<total>\d+) .*",
+        rb" total_ms=(?P<total>\d{1,13}) .*",
         _assembled,
     ),
     (
@@ -368,14 +384,14 @@ _TEMPLATES: tuple[tuple[bytes, tuple[bytes, ...], bytes, Rule], ...] = (
         ENGINE,
         (b"partition synthesis", b"SnapDeals partition"),
         rb"(?:SnapDeals )?partition synthesis complete, .*? job_id=(?P<job>.*)"
-        rb" partition=(?P<p>\d+) synth_ms=(?P<ms>\d+)",
+        rb" partition=(?P<p>\d{1,13}) synth_ms=(?P<ms>\d{1,13})",
         _synthesis_seen,
     ),
     (
         ENGINE,
         (b"partition GPU prove",),
-        rb"partition GPU prove complete job_id=(?P<job>.*) partition=(?P<p>\d+)"
-        rb" gpu_ms=(?P<ms>\d+) .*",
+        rb"partition GPU prove complete job_id=(?P<job>.*) partition=(?P<p>\d{1,13})"
+        rb" gpu_ms=(?P<ms>\d{1,13}) .*",
         _partition_complete,
     ),
     (ENGINE, (b"GPU worker picked up",), rb"GPU worker picked up synthesized.*", _picked_up),
@@ -383,9 +399,9 @@ _TEMPLATES: tuple[tuple[bytes, tuple[bytes, ...], bytes, Rule], ...] = (
     (
         ENGINE,
         (b"GPU_TIMING spawn_blocking",),
-        rb"GPU_TIMING spawn_blocking prove_start worker_id=(?P<w>\d+)"
-        rb" partition=(?:Some\((?P<p>\d+)\)|None) spawn_to_enter_ms=(?P<enter>\d+)"
-        rb" prove_start_ms=(?P<ms>\d+)",
+        rb"GPU_TIMING spawn_blocking prove_start worker_id=(?P<w>\d{1,13})"
+        rb" partition=(?:Some\((?P<p>\d{1,13})\)|None) spawn_to_enter_ms=(?P<enter>\d{1,13})"
+        rb" prove_start_ms=(?P<ms>\d{1,13})",
         _prove_start,
     ),
     (ENGINE, (b"GPU_TIMING prove_start",), rb"GPU_TIMING prove_start returned .*", _returned),
@@ -399,14 +415,26 @@ _TEMPLATES: tuple[tuple[bytes, tuple[bytes, ...], bytes, Rule], ...] = (
         ENGINE,
         (b"partition GPU proving", b"GPU proving failed", b"GPU proving task"),
         rb"(?:partition )?GPU proving (?:task panicked|failed) error=.*?"
-        rb"(?: job_id=(?P<job>.*) partition=(?P<p>\d+))?",
+        rb"(?: job_id=(?P<job>.*) partition=(?P<p>\d{1,13}))?",
         _proving_failed,
+    ),
+    (
+        ENGINE,
+        (b"processing job (monolithic)",),
+        rb"processing job \(monolithic\)",
+        _picked_up,
+    ),
+    (
+        ENGINE,
+        (b"proof failed", b"proof task panicked"),
+        rb"proof (?:failed|task panicked) error=.*",
+        _monolithic_failed,
     ),
     (
         ENGINE,
         (b"synthesis failed", b"synthesis task", b"partition synthesis", b"SnapDeals partition"),
         rb"(?:(?:SnapDeals )?partition )?synthesis (?:task panicked|failed) error=.*?"
-        rb"(?: job_id=(?P<job>.*) partition=(?P<p>\d+))?",
+        rb"(?: job_id=(?P<job>.*) partition=(?P<p>\d{1,13}))?",
         _synthesis_failed,
     ),
     (
@@ -420,7 +448,7 @@ _TEMPLATES: tuple[tuple[bytes, tuple[bytes, ...], bytes, Rule], ...] = (
         (b"skipping GPU", b"skipping synthesis", b"discarding GPU"),
         rb"(?:skipping GPU prove for failed partitioned job|skipping synthesis for failed"
         rb"(?: SnapDeals)? job|(?P<d>discarding) GPU result for failed job) job_id=(?P<job>.*)"
-        rb" partition=(?:Some\((?P<p>\d+)\)|(?P<q>\d+)|None)",
+        rb" partition=(?:Some\((?P<p>\d{1,13})\)|(?P<q>\d{1,13})|None)",
         _skipped,
     ),
     (
@@ -434,6 +462,12 @@ _TEMPLATES: tuple[tuple[bytes, tuple[bytes, ...], bytes, Rule], ...] = (
         (b"job enqueued",),
         rb"job enqueued job_id=(?P<job>.*) proof_kind=(?P<kind>[a-z0-9-]+) priority=.*",
         _enqueued,
+    ),
+    (
+        SCHEDULER,
+        (b"job dequeued",),
+        rb"job dequeued for proving job_id=(?P<job>.*) proof_kind=(?P<kind>[a-z0-9-]+)",
+        _dequeued,
     ),
 )
 
@@ -450,6 +484,7 @@ ONCE = frozenset({PIPELINE + b" GPU prove co", ENGINE + b" pacer: statu"})
 
 _SPAN_NAMES = (
     b"gpu_worker",
+    b"monolithic_worker",
     b"synth_single",
     b"synth_batch_full",
     b"synth_timeout_flush",
