@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from canned import record_log
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cuzktop.errors import SourceUnreadableError, UsageError
-from cuzktop.events import Event, GpuSampled, LineUnparsed, LogEvent, PlayedAgain, SourceNote
-from cuzktop.sources import replay
+from cuzktop.events import (
+    Event,
+    GpuSampled,
+    HostSampled,
+    LineUnparsed,
+    LogEvent,
+    PlayedAgain,
+    SourceNote,
+)
+from cuzktop.sources import recording, replay
 from cuzktop.sources.files import open_log, read_blocks
+from cuzktop.sources.recording import RecordingWriter
 from cuzktop.sources.replay import (
     LINGER_S,
     Demo,
@@ -22,6 +34,7 @@ from cuzktop.sources.replay import (
     demo,
     demo_folder,
     demo_names,
+    position_s,
 )
 
 ZERO_S = 1_773_450_000  # 2026-03-14T01:00:00Z
@@ -334,6 +347,409 @@ def test_stop_ends_it(log: Path) -> None:
     assert not player.is_alive()
 
 
+# ---------------------------------------------------------------- playing a recording
+
+
+def at(second: float) -> float:
+    """Wall-clock ms, so many seconds after the first line of `log`."""
+    return (ZERO_S + 0.5 + second) * 1000
+
+
+@pytest.fixture
+def rec(log: Path, tmp_path: Path) -> Path:
+    """A recording of `log` with a reading of GPU and host after every fifth second."""
+    path = tmp_path / "run.rec"
+    readings = [sample(second + 0.25) for second in range(0, 20, 5)]
+    host = [
+        HostSampled(at(second), 9.0, None, None, None, None, None, own_cpu_pct=5.0)
+        for second in (3.0, 13.0)
+    ]
+    record_log(path, log.read_bytes(), [*readings, *host])
+    return path
+
+
+class Remote(Stage):
+    """A stage with somebody who does something at certain times of its clock."""
+
+    def __init__(self, stop_after_s: float = 1e9) -> None:
+        super().__init__(stop_after_s)
+        self.todo: list[tuple[float, Callable[[], object]]] = []
+
+    def at(self, second: float, do: Callable[[], object]) -> None:
+        self.todo.append((50_000 + second * 1000, do))
+
+    def wait(self, seconds: float) -> bool:
+        due_ms = min((at_ms for at_ms, _ in self.todo), default=1e18)
+        if due_ms > self.now_ms + seconds * 1000:
+            return super().wait(seconds)
+        stopped = super().wait((due_ms - self.now_ms) / 1000)  # woken early
+        for item in [item for item in self.todo if item[0] <= due_ms]:
+            self.todo.remove(item)
+            item[1]()
+        return stopped
+
+    def heard(self) -> list[tuple[float, str]]:
+        """When what was emitted, in words."""
+        said = []
+        for at_s, event in self.emitted:
+            if isinstance(event, LineUnparsed):
+                raw = event.raw or event.reason
+                text = raw.split(",")[1] if "TIMELINE" in raw else raw[:8]
+            elif isinstance(event, GpuSampled):
+                text = f"gpu {event.power_w}"
+            elif isinstance(event, SourceNote):
+                text = event.text
+            else:
+                text = type(event).__name__
+            said.append((round(at_s, 3), text))
+        return said
+
+
+def test_a_recording_is_played_by_the_times_at_which_things_came(rec: Path) -> None:
+    stage = Remote()
+    player = play(rec, stage, again=False)
+    assert (player.first_ms, player.last_ms) == (at(0), at(20))
+    assert player.now_ms() == at(0)
+    player.run()
+    assert stage.heard()[:8] == [
+        (0.0, "2026-03-"),
+        (0.25, "gpu 0.25"),
+        (1.0, "1000"),
+        (2.0, "2000"),
+        (3.0, "3000"),
+        (3.0, "HostSampled"),
+        (4.0, "4000"),
+        (5.0, "5000"),
+    ]
+    assert stage.heard()[-3:] == [(20.0, "20000"), (20.0, "finished"), (20.0, ENDED)]
+    assert player.now_ms() == at(20)
+    [host, _] = [event for _, event in stage.emitted if isinstance(event, HostSampled)]
+    assert host.cpu_pct == 9.0
+    assert host.own_cpu_pct is None  # that was the recorder's
+
+
+ENDED = "the recording has ended"
+
+
+@pytest.mark.parametrize(("start_s", "speed"), [(0.0, 1.0), (7.3, 3.0), (12.0, 0.5), (99.0, 1.0)])
+def test_a_recording_plays_like_its_log(log: Path, rec: Path, start_s: float, speed: float) -> None:
+    of_log, of_recording = Stage(), Stage()
+    samples = [sample(second + 0.25) for second in range(0, 20, 5)]
+    play(log, of_log, start_s=start_s, speed=speed, again=False, samples=lambda: samples).run()
+    play(rec, of_recording, start_s=start_s, speed=speed, again=False).run()
+    assert of_recording.lines() == of_log.lines()
+    assert of_recording.samples() == of_log.samples()
+
+
+def test_the_same_again_gives_the_same(rec: Path) -> None:
+    heard = []
+    for _ in range(2):
+        stage = Remote()
+        player = play(rec, stage, start_s=3.0, again=False, stay=True)
+        stage.at(2.0, player.pause)
+        stage.at(3.0, player.resume)
+        stage.at(5.5, lambda player=player: player.set_speed(2.0))  # type: ignore[misc]
+        stage.at(7.0, lambda player=player: player.seek(at(1.5)))  # type: ignore[misc]
+        stage.at(30.0, player.stop)
+        player.run()
+        heard.append(stage.heard())
+    assert heard[0] == heard[1]
+
+
+def test_pausing_lets_the_time_stand(rec: Path) -> None:
+    stage = Remote()
+    player = play(rec, stage, start_s=10.0, again=False)
+    clock: list[float] = []
+    stage.at(2.5, player.pause)
+    for second in (3.0, 60.0):
+        stage.at(second, lambda: clock.append(player.now_ms()))
+    stage.at(62.5, player.resume)
+    player.run()
+    assert clock == [at(12.5)] * 2
+    live = [item for item in stage.heard() if item[0] > 0]
+    assert live[:5] == [
+        (0.25, "gpu 10.25"),
+        (1.0, "11000"),
+        (2.0, "12000"),
+        (63.0, "13000"),
+        (63.0, "HostSampled"),
+    ]
+    assert stage.heard()[-1] == (70.0, ENDED)
+    assert not player.paused
+
+
+def test_paused_from_the_start_it_shows_its_history(rec: Path) -> None:
+    stage = Remote()
+    player = play(rec, stage, start_s=2.0, again=False)
+    player.pause()
+    stage.at(100.0, player.stop)
+    player.run()
+    assert player.paused
+    assert player.now_ms() == at(2)
+    assert stage.heard() == [(0.0, "2026-03-"), (0.0, "gpu 0.25"), (0.0, "1000"), (0.0, "2000")]
+
+
+def test_the_speed_changes_from_now_on(rec: Path) -> None:
+    stage = Remote()
+    player = play(rec, stage, start_s=10.0, again=False)
+    stage.at(2.0, lambda: player.set_speed(4.0))
+    stage.at(3.0, lambda: player.set_speed(0.5))
+    player.run()
+    assert player.speed == 0.5
+    times = {text: at_s for at_s, text in stage.heard()}
+    assert times["12000"] == 2.0
+    assert times["13000"] == 2.25
+    assert times["16000"] == 3.0
+    assert times["17000"] == 5.0
+    with pytest.raises(ValueError, match="speed must be above 0"):
+        player.set_speed(0.0)
+
+
+@pytest.mark.parametrize("source", ["log", "rec"])
+def test_a_step_back_plays_anew_from_there(source: str, request: pytest.FixtureRequest) -> None:
+    stage = Remote()
+    player = play(request.getfixturevalue(source), stage, start_s=10.0, again=False)
+    stage.at(3.5, lambda: player.seek(at(4.0)))
+    clock: list[float] = []
+    stage.at(4.0, lambda: clock.append(player.now_ms()))
+    player.run()
+    assert clock == [at(4.5)]
+    lines = [item for item in stage.heard() if item[1].isdigit()]
+    assert lines[9:18] == [
+        (0.0, "10000"),
+        (1.0, "11000"),
+        (2.0, "12000"),
+        (3.0, "13000"),
+        (3.5, "1000"),
+        (3.5, "2000"),
+        (3.5, "3000"),
+        (3.5, "4000"),
+        (4.5, "5000"),
+    ]
+    assert (3.5, "cut") in stage.heard()
+    [again] = [event for _, event in stage.emitted if isinstance(event, PlayedAgain)]
+    assert again.at_ms == at(4)
+    assert player.round == 0
+
+
+def test_a_small_step_forward_is_played_through(rec: Path) -> None:
+    stage = Remote()
+    player = play(rec, stage, start_s=1.0, again=False)
+    stage.at(1.5, lambda: player.seek(at(15.5)))
+    player.run()
+    assert stage.rounds() == 0
+    lines = [item for item in stage.heard() if item[1].isdigit()]
+    assert [text for _, text in lines] == [str(ms) for ms in range(1000, 20_001, 1000)]
+    assert lines[1:3] == [(1.0, "2000"), (1.5, "3000")]
+    assert lines[-6:-3] == [(1.5, "15000"), (2.0, "16000"), (3.0, "17000")]
+
+
+def test_a_long_step_forward_begins_anew(tmp_path: Path) -> None:
+    path = tmp_path / "run.rec"
+    record_log(path, ENGINE + b"".join(mark(ms) for ms in range(1000, 5_000_000, 300_000)))
+    stage = Remote()
+    player = play(path, stage, again=False)
+    stage.at(1.5, lambda: player.seek(at(4000)))
+    stage.at(2.0, player.stop)
+    player.run()
+    assert stage.rounds() == 1
+    assert player.now_ms() == at(4000.5)
+
+
+@pytest.mark.parametrize(("sought", "found"), [(-1e9, 0.0), (1e15, 20.0)])
+def test_a_step_out_of_the_recording_goes_to_its_end(
+    rec: Path, sought: float, found: float
+) -> None:
+    stage = Remote()
+    player = play(rec, stage, start_s=10.0, again=False)
+    clock: list[float] = []
+    stage.at(0.5, lambda: player.seek(sought))
+    stage.at(0.5, lambda: clock.append(player.now_ms()))
+    player.run()
+    assert clock == [at(found)]
+    assert stage.heard()[-1] == (0.5 + 20 - found, ENDED)
+
+
+def test_a_paused_replay_stays_paused_where_it_is_sent(rec: Path) -> None:
+    stage = Remote()
+    player = play(rec, stage, start_s=10.0, again=False)
+    stage.at(0.5, player.pause)
+    for second, place in ((10.0, 5.0), (20.0, 6.0)):
+        stage.at(second, lambda place=place: player.seek(at(place)))  # type: ignore[misc]
+    stage.at(30.0, player.stop)
+    player.run()
+    assert player.now_ms() == at(6)
+    assert player.paused
+    assert stage.heard()[-1] == (20.0, "6000")
+    assert stage.rounds() == 1
+
+
+def test_the_last_of_several_steps_counts(rec: Path) -> None:
+    stage = Remote()
+    player = play(rec, stage, start_s=10.0, again=False)
+    for place in (3.0, 18.0, 2.0):
+        stage.at(0.5, lambda place=place: player.seek(at(place)))  # type: ignore[misc]
+    stage.at(1.0, player.stop)
+    player.run()
+    assert player.now_ms() == at(2.5)
+    assert stage.rounds() == 1
+
+
+def test_at_the_end_it_waits_for_a_step_back(rec: Path) -> None:
+    stage = Remote()
+    player = play(rec, stage, start_s=19.0, again=False, stay=True)
+    stage.at(100.0, lambda: player.seek(at(18.0)))
+    clock: list[float] = []
+    stage.at(50.0, lambda: clock.append(player.now_ms()))
+    stage.at(200.0, player.stop)
+    player.run()
+    assert clock == [at(20)]
+    assert stage.notes() == [ENDED] * 2
+    assert (102.0, "20000") in stage.heard()
+
+
+def test_a_paused_demo_does_not_begin_again(log: Path) -> None:
+    stage = Remote()
+    player = play(log, stage, start_s=19.0)
+    stage.at(2.0, player.pause)
+    stage.at(60.0, player.resume)
+    stage.at(60.5, player.stop)
+    player.run()
+    assert [at_s for at_s, event in stage.emitted if isinstance(event, PlayedAgain)] == [60.0]
+
+
+def test_a_real_thread_is_woken(rec: Path) -> None:
+    came = threading.Event()
+    heard: list[Event] = []
+
+    def emit(events: Sequence[Event]) -> None:
+        heard.extend(events)
+        if PlayedAgain(at(5)) in events:
+            came.set()
+
+    player = Replay(rec, Lines(), emit, clock=lambda: 0.0, again=False, stay=True)
+    player.start()
+    player.pause()
+    player.seek(at(5))
+    assert came.wait(60)
+    player.stop()
+    player.join(timeout=60)
+    assert not player.is_alive()
+    assert player.now_ms() == at(5)
+
+
+def long_recording(path: Path) -> bytes:
+    text = ENGINE + b"".join(mark(ms) for ms in range(0, 4_000_000, 500))
+    record_log(path, text, max_bytes=recording.LEAST_MAX_BYTES * 2)
+    return text
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.8, 1.0])
+def test_a_recording_in_parts_is_found_at_any_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    path = tmp_path / "run.rec"
+    long_recording(path)
+    whole = [line for line in recorded_lines(path) if b"TIMELINE" in line]
+    monkeypatch.setattr(replay, "SEEK_BACK_BYTES", 200_000)
+    stage = Remote(stop_after_s=0.3)
+    player = play(path, stage, again=False)
+    to_ms = player.first_ms + (player.last_ms - player.first_ms) * share
+    player.seek(to_ms)
+    player.run()
+    raw = [line.encode() for _, line in stage.lines() if "TIMELINE" in line]
+    assert raw[-1] in whole
+    at_s = whole.index(raw[-1])
+    assert raw == whole[at_s + 1 - len(raw) : at_s + 1]
+    assert at_s / len(whole) == pytest.approx(share, abs=0.01)
+    assert min(at_s, 2000) < len(raw) < 3500  # 200 kB, give or take a block
+
+
+def recorded_lines(path: Path) -> list[bytes]:
+    with contextlib.ExitStack() as stack:
+        parts = [stack.enter_context(file) for file in recording.open_parts(path)]
+        whole = [block for file in parts for block in read_blocks(file)]
+    return b"".join(recording.recording_blocks(whole)).splitlines()
+
+
+def test_a_compressed_recording_plays_alike(rec: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "run.rec.gz"
+    packed.write_bytes(gzip.compress(rec.read_bytes()))
+    plain, unpacked = Stage(), Stage()
+    play(rec, plain, start_s=5.0, again=False).run()
+    player = play(packed, unpacked, start_s=5.0, again=False)
+    assert player.last_ms == at(20)
+    player.run()
+    assert plain.emitted == unpacked.emitted
+
+
+def test_a_damaged_recording_plays_on_and_says_so(rec: Path) -> None:
+    head, *records = rec.read_bytes().splitlines(keepends=True)
+    records.insert(5, b"garbage\n")
+    rec.write_bytes(head + b"".join(records) + b"L 17731")
+    stage = Stage()
+    play(rec, stage, start_s=19.0, again=False).run()
+    assert len(stage.lines()) == 22
+    assert stage.notes() == [f"{rec}: 1 damaged lines were left out", ENDED]
+
+
+def test_a_cut_in_the_log_is_played_too(tmp_path: Path) -> None:
+    path = tmp_path / "run.rec"
+    writer = RecordingWriter(path, now_ms=at(0))
+    writer.log(b"one\nha", at(0))
+    writer.cut(at(1))
+    writer.log(b"new\n", at(2))
+    writer.close(at(2))
+    stage = Remote()
+    play(path, stage, again=False).run()
+    assert stage.lines() == [(0, "one"), (1, "ha"), (1, ""), (2, "new"), (2, "")]
+
+
+def test_a_clock_that_was_set_back_while_recording_does_not_stop_it(tmp_path: Path) -> None:
+    path = tmp_path / "run.rec"
+    writer = RecordingWriter(path, now_ms=at(100))
+    for second in (100, 101, 50, 51, 103):
+        writer.log(b"%d\n" % second, at(second))
+    writer.close(at(103))
+    stage = Stage()
+    play(path, stage, again=False).run()
+    assert stage.lines()[:-1] == [(0, "100"), (1, "101"), (1, "50"), (1, "51"), (3, "103")]
+
+
+@pytest.mark.parametrize("text", [b"cuzktop-recording 1 {}\n", b"cuzktop-recording 1 {}\nL 17"])
+def test_an_empty_recording_cannot_be_played(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "run.rec"
+    path.write_bytes(text)
+    with pytest.raises(SourceUnreadableError, match="nothing is recorded in it"):
+        play(path, Stage())
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0", 0.0),
+        ("90.5", 90.5),
+        ("14:30:05", 5.0),
+        ("14:30:05.5", 5.5),
+        ("14:31", 60.0),
+        ("9:00", 18.5 * 3600),
+        ("2026-03-14T14:30:30Z", 30.0),
+        ("2026-03-14 14:30:30", 30.0),
+        ("2026-03-14T16:30:30+02:00", 30.0),
+        ("2026-03-13T00:00:00Z", 0.0),
+    ],
+)
+def test_a_place_is_a_number_of_seconds_or_a_time(text: str, seconds: float) -> None:
+    first_ms = 1_773_498_600_000.0  # 2026-03-14T14:30:00Z
+    assert position_s(text, first_ms) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "nan", "inf", "25:00", "14:61", "1e99"])
+def test_anything_else_is_no_place(text: str) -> None:
+    with pytest.raises(UsageError, match="is no time in a recording: give seconds"):
+        position_s(text, 0.0)
+
+
 # ---------------------------------------------------------------- the demos
 
 
@@ -361,6 +777,23 @@ def test_an_about_with_nothing_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "x" / "gpu.csv").touch()
     log, csv = tmp_path / "x" / "daemon.log", tmp_path / "x" / "gpu.csv"
     assert demo("x") == Demo(name="x", about="", log=log, gpu_csv=csv, start_s=None, utc=False)
+
+
+def test_a_demo_may_be_a_recording(
+    rec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "demos_root", lambda: tmp_path)
+    folder = tmp_path / "x"
+    folder.mkdir()
+    (folder / "about.txt").write_text("A recording\nstart=5\n")
+    (folder / "recording").write_bytes(rec.read_bytes())
+    chosen, stage = demo("x"), Stage(stop_after_s=20)
+    assert chosen.log == folder / "recording"
+    play(chosen.log, stage, start_s=chosen.start_s).run()
+    assert stage.rounds() == 1
+    assert [raw for _, raw in stage.lines()].count("") == 1
+    assert len(stage.lines()) == 21 + 1 + 7
+    assert len(stage.samples()) > 4
 
 
 @pytest.mark.parametrize("name", demo_names())

@@ -1,0 +1,490 @@
+"""The command line: what it answers to bad input, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gzip
+import io
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cuzktop import __version__
+from cuzktop.cli import main
+from cuzktop.sources.replay import demo, demo_names
+
+COMMAND = [sys.executable, "-m", "cuzktop"]
+ROOT = Path(__file__).resolve().parents[1]
+FULL = Path("/dev/full")
+
+
+@pytest.fixture(autouse=True)
+def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the caller's terminal says must not matter."""
+    for name in ("COLUMNS", "NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recorded log, last written long ago: no card is asked about it."""
+    path = tmp_path_factory.mktemp("log") / "daemon.log"
+    path.write_bytes(gzip.decompress(demo("h200-one-gpu").log.read_bytes()))
+    os.utime(path, (1.7e9, 1.7e9))
+    return path
+
+
+Written = pytest.CaptureFixture[str]
+
+
+# ---------------------------------------------------------------- what can't be read, or is foreign
+
+
+def make_directory(path: Path) -> None:
+    path.mkdir()
+
+
+def make_forbidden(path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may read anything")
+    path.write_bytes(b"x")
+    path.chmod(0)
+
+
+def make(content: bytes) -> Callable[[Path], None]:
+    """A maker of a file with `content`."""
+
+    def make_file(path: Path) -> None:
+        path.write_bytes(content)
+
+    return make_file
+
+
+TRACING = b"2026-02-19T08:12:31.402318Z  INFO cuzk_daemon: cuzk-daemon starting\n"
+MARK = b"TIMELINE,2330,SYNTH_START,porep-1000-1,partition=0\n"
+
+
+@pytest.mark.parametrize("command", ["report", "snapshot"])
+@pytest.mark.parametrize("as_json", [True, False], ids=["json", "text"])
+@pytest.mark.parametrize(
+    ("maker", "status", "said"),
+    [
+        pytest.param(lambda _: None, 2, "no such file", id="missing"),
+        pytest.param(make_directory, 2, "is a directory", id="directory"),
+        pytest.param(make_forbidden, 2, "permission denied", id="no-permission"),
+        pytest.param(make(b""), 1, "is empty", id="empty"),
+        pytest.param(make(bytes(range(256)) * 400), 1, "is binary", id="binary"),
+        pytest.param(make(b"\x7fELF" + bytes(5000)), 1, "is a program", id="program"),
+        pytest.param(make(b"GET / HTTP/1.1\n" * 50), 1, "holds no cuzk line", id="foreign-text"),
+        pytest.param(make(b"a" * 5_000_000), 1, "holds no cuzk line", id="one-line-of-5-MB"),
+        pytest.param(make("träge\n".encode("latin-1") * 9), 1, "no cuzk line", id="not-utf-8"),
+        pytest.param(make(MARK + b"x" * 5_000_000 + b"\n"), 0, "", id="ours-and-5-MB"),
+        pytest.param(make(TRACING + b"\xff\xfe\xe9\n" + MARK), 0, "", id="ours-and-not-utf-8"),
+        pytest.param(make(TRACING + MARK + MARK[:30]), 0, "", id="half-a-line"),
+        pytest.param(make((TRACING + MARK).replace(b"\n", b"\r\n")), 0, "", id="crlf"),
+        pytest.param(make(b"\0" * 4096 + TRACING + MARK), 0, "", id="hole-at-the-front"),
+        pytest.param(make(gzip.compress(TRACING + MARK)), 0, "", id="gzip"),
+        pytest.param(make(gzip.compress(TRACING * 99)[:90]), 2, "cut off", id="half-a-gzip"),
+    ],
+)
+def test_any_file_gets_a_status_and_a_line(
+    command: str,
+    as_json: bool,  # noqa: FBT001 - a table's column
+    maker: Callable[[Path], None],
+    status: int,
+    said: str,
+    tmp_path: Path,
+    capsys: Written,
+) -> None:
+    path = tmp_path / "daemon.log"
+    maker(path)
+    if path.is_file():
+        os.utime(path, (1.7e9, 1.7e9))
+    assert main([command, str(path), *(["--json"] if as_json else [])]) == status
+    out, err = capsys.readouterr()
+    assert said in err
+    assert err.count("\n") == (1 if status else 0)
+    if status == 2:
+        assert out == ""
+    elif as_json:
+        document = json.loads(out)
+        assert document["schema"] == f"cuzktop.{command}/1"
+        assert document["source"]["path"] == str(path)
+        if status == 1:
+            assert (document.get("runs", []), document.get("gpus", [])) == ([], [])
+    else:
+        assert out.endswith("\n")
+        assert all(len(line) <= 100 for line in out.splitlines())
+
+
+def test_a_half_line_is_not_counted_as_a_line_of_ours(tmp_path: Path, capsys: Written) -> None:
+    """A number may be cut in it: nothing in it can be believed."""
+    path = tmp_path / "daemon.log"
+    path.write_bytes(MARK + MARK.replace(b"partition=0", b"partition=1")[:-1])
+    assert main(["report", str(path), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["runs"][0]["partitions"]
+    assert [row["partition"] for row in rows] == [0]
+
+
+def test_line_ends_do_not_matter(tmp_path: Path, log: Path, capsys: Written) -> None:
+    path = tmp_path / "crlf.log"
+    path.write_bytes(log.read_bytes().replace(b"\n", b"\r\n"))
+    documents = []
+    for each in (log, path):
+        assert main(["report", str(each), "--json"]) == 0
+        documents.append(json.loads(capsys.readouterr().out)["runs"])
+    assert documents[0] == documents[1]
+
+
+# ---------------------------------------------------------------- usage
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["report"], "no log given"),
+        (["snapshot"], "no log given"),
+        ([], "no log given"),
+        (["report", "--demo", "nope"], "there is no demo 'nope': choose one of ninety-percent"),
+        (["report", "LOG", "--demo"], "a log and --demo at once"),
+        (["snapshot", "LOG", "--demo", "herd"], "a log and --demo at once"),
+        (["--demo", "herd", "LOG"], "a log and --demo at once"),
+        (["report", "LOG", "--bogus"], "unrecognized arguments: --bogus"),
+        (["report", "LOG", "LOG"], "unrecognized arguments"),
+        (["snapshot", "LOG", "-n", "0"], "'0' is no whole number above 0"),
+        (["snapshot", "LOG", "-n", "two"], "'two' is no whole number"),
+        (["snapshot", "LOG", "-d", "0"], "'0' is no number of seconds"),
+        (["snapshot", "LOG", "-d", "nan"], "'nan' is no number of seconds"),
+        (["snapshot", "LOG", "--window", "inf"], "'inf' is no number of seconds"),
+        (["report", "LOG", "-w", "-3"], "'-3' is no whole number above 0"),
+        (["report", "LOG", "-w", "wide"], "'wide' is no whole number"),
+        (["--demo", "--speed", "0"], "'0' is no speed"),
+        (["--demo", "--at", "nan"], "'nan' is no number of seconds"),
+        (["--demo", "--at=-1"], "'-1' is no number of seconds"),
+        (["snapshot", "-", "-n", "2"], "standard input can be read once only"),
+        (["report", "LOG", "--samples", "none.csv"], "none.csv"),
+        (["report", "LOG", "--samples", "LOG"], "no timestamp column"),
+        (["nothing-of-this-name"], "no such file"),
+    ],
+)
+def test_a_bad_command_line_is_one_line_and_status_2(
+    arguments: list[str], said: str, log: Path, capsys: Written
+) -> None:
+    assert main([str(log) if word == "LOG" else word for word in arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("cuzktop: ")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_a_files_name_can_not_write_to_the_terminal(capsys: Written) -> None:
+    assert main(["report", "two\nlines\x1b[31m\udcff.log"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert err.rstrip("\n").isprintable()
+
+
+def test_help_names_the_ways_in_and_the_exit_statuses(capsys: Written) -> None:
+    for arguments in (["--help"], ["report", "-h"], ["snapshot", "-h"]):
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        assert ended.value.code == 0
+        out, err = capsys.readouterr()
+        assert out.startswith("usage: cuzktop")
+        assert out.isascii()
+        assert err == ""
+
+
+def test_version(capsys: Written) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"cuzktop {__version__}\n"
+
+
+def test_the_demos_are_listed_with_what_they_show(capsys: Written) -> None:
+    assert main(["--list-demos"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(demo_names())
+    assert all(len(line.split()) > 5 for line in lines)
+
+
+# ---------------------------------------------------------------- standard input
+
+
+@contextlib.contextmanager
+def standard_input(content: bytes) -> Iterator[None]:
+    """`content` comes through a pipe."""
+    before = sys.stdin
+    sys.stdin = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
+    try:
+        yield
+    finally:
+        sys.stdin = before
+
+
+@pytest.mark.parametrize("command", ["report", "snapshot"])
+def test_standard_input_tells_what_the_file_tells(command: str, log: Path, capsys: Written) -> None:
+    assert main([command, str(log), "--json"]) == 0
+    of_file = json.loads(capsys.readouterr().out)
+    with standard_input(log.read_bytes()):
+        assert main([command, "-", "--json"]) == 0
+    of_pipe = json.loads(capsys.readouterr().out)
+    assert of_pipe["source"].pop("path") == "-"
+    of_file["source"].pop("path")
+    for document in (of_file, of_pipe):  # the reason alone differs
+        for gpu in document.get("gpus", []):
+            assert gpu.pop("nvml_note") != ""
+    assert of_pipe == of_file
+
+
+def test_an_empty_pipe_is_an_empty_log(capsys: Written) -> None:
+    with standard_input(b""):
+        assert main(["report", "-", "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out)["runs"] == []
+    assert err.startswith("cuzktop: standard input is empty")
+
+
+# ---------------------------------------------------------------- without a terminal
+
+
+def test_without_a_terminal_text_is_printed_instead(log: Path, capsys: Written) -> None:
+    assert main([str(log)]) == 0
+    out, err = capsys.readouterr()
+    assert "GPU 0" in out
+    assert err == "cuzktop: standard output is no terminal: printed text instead\n"
+
+
+@pytest.mark.parametrize("flag", ["-1", "--once", "-b"])
+def test_once_and_batch_are_snapshot(
+    flag: str, log: Path, capsys: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cuzktop.cli.time.sleep", lambda _: None)
+    assert main(["snapshot", str(log), "-w", "90"]) == 0
+    expected = capsys.readouterr()
+    assert main([flag, str(log), "-w", "90", "-n", "1"]) == 0
+    assert capsys.readouterr() == expected
+
+
+def test_a_snapshot_is_repeated_as_often_as_asked(
+    log: Path, capsys: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("cuzktop.cli.time.sleep", slept.append)
+    assert main(["snapshot", str(log), "--json", "-n", "3", "-d", "2.5"]) == 0
+    documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(documents) == 3
+    assert documents[0] == documents[1] == documents[2]
+    assert slept == [2.5, 2.5]
+
+
+def test_the_window_is_the_one_asked_for(log: Path, capsys: Written) -> None:
+    assert main(["snapshot", str(log), "--json", "--window", "7.5"]) == 0
+    window = json.loads(capsys.readouterr().out)["gpus"][0]["window"]
+    assert (window["seconds"], window["span_ms"]) == (7.5, 7500)
+
+
+@pytest.mark.parametrize("command", ["report", "snapshot"])
+def test_ascii_and_width_are_kept_to(command: str, log: Path, capsys: Written) -> None:
+    assert main([command, str(log), "-U", "-w", "64"]) == 0
+    out = capsys.readouterr().out
+    assert out.isascii()
+    assert max(map(len, out.splitlines())) <= 64
+    assert "\x1b" not in out
+
+
+def test_columns_of_the_environment_count_in_a_pipe(
+    log: Path, capsys: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "70")
+    assert main(["report", str(log)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert 60 < max(map(len, lines)) <= 70
+
+
+# ---------------------------------------------------------------- recorded readings
+
+
+def test_a_recording_stands_beside_the_log(log: Path, capsys: Written) -> None:
+    readings = demo("h200-one-gpu").gpu_csv
+    assert readings is not None
+    arguments = ["report", str(log), "--json", "--samples", str(readings)]
+    assert main([*arguments, "--samples-utc"]) == 0
+    nvml = json.loads(capsys.readouterr().out)["runs"][0]["gpus"][0]["nvml"]
+    assert nvml["samples"] > 400
+    assert 40 < nvml["util_pct"] < 50
+
+
+# ---------------------------------------------------------------- as a process of its own
+
+
+def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[bytes]:
+    """The command as a process."""
+    return subprocess.run(  # type: ignore[call-overload, no-any-return] # noqa: PLW1510
+        [*COMMAND, *arguments], cwd=ROOT, timeout=30, stderr=subprocess.PIPE, **options
+    )
+
+
+def test_a_reader_that_leaves_is_no_failure() -> None:
+    """`cuzktop report … | head -1`."""
+    with subprocess.Popen(
+        [*COMMAND, "report", "--demo", "--json"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b'{"schema"')
+        process.stdout.close()  # 130 kB don't fit into a pipe: the writer notices
+        assert process.wait(30) == 0
+        assert process.stderr.read() == b""
+
+
+def test_ctrl_c_ends_quietly_with_130(log: Path) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "snapshot", str(log), "--json", "-d", "60"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b'{"schema"')  # now it waits for the next one
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr.read() == b""
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("arguments", [["report", "--json"], ["snapshot"]], ids=str)
+def test_a_full_disk_is_one_line(arguments: list[str]) -> None:
+    with FULL.open("wb") as full:
+        ended = run(*arguments, "--demo", stdout=full)
+    assert ended.returncode == 2
+    assert ended.stderr == b"cuzktop: can't write the output: no space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("redirection", "status", "said"),
+    [
+        ("report --demo --json >&-", 2, b"standard output is closed"),
+        ("report - --json <&-", 2, b"standard input is closed"),
+        ("report /dev/null --json 2>&-", 1, b""),
+    ],
+)
+def test_closed_streams_are_survived(redirection: str, status: int, said: bytes) -> None:
+    ended = subprocess.run(
+        ["sh", "-c", f'exec "{sys.executable}" -m cuzktop {redirection}'],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    assert ended.returncode == status
+    assert said in ended.stderr
+    assert ended.stderr.count(b"\n") == (1 if said else 0)
+    if status == 1:  # the document is whole, the warning has not strayed into it
+        assert json.loads(ended.stdout)["runs"] == []
+
+
+def test_a_terminal_that_is_not_utf_8_gets_ascii(log: Path) -> None:
+    ended = run(
+        "report",
+        str(log),
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONIOENCODING": "iso-8859-1"},
+    )
+    assert ended.returncode == 0
+    assert ended.stdout.isascii()
+
+
+# ---------------------------------------------------------------- on a terminal
+
+ON_TERMINAL = """
+import os, sys
+given = int(sys.argv[1])
+terminal = os.open(os.ttyname(given), os.O_RDWR)  # the first that a new session opens controls it
+os.close(given)
+for descriptor in (0, 1, 2) if sys.argv[2] == "keys" else (1, 2):
+    os.dup2(terminal, descriptor)
+os.execv(sys.executable, [sys.executable, "-m", "cuzktop", *sys.argv[3:]])
+"""
+
+
+class Terminal:
+    """The command on a pseudo-terminal of 100 × 30, `keys` from it or from the null device."""
+
+    def __init__(self, *arguments: str, keys: str = "keys", term: str = "xterm-256color") -> None:
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+        self.seen = b""
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", ON_TERMINAL, str(slave), keys, *arguments],
+            pass_fds=(slave,),
+            cwd=ROOT,
+            env={**os.environ, "TERM": term},
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        os.close(slave)
+
+    def read_until(self, word: bytes | None, seconds: float = 20.0) -> None:
+        """Read what is drawn until `word` appears, or the program has ended."""
+        late = time.monotonic() + seconds
+        while word is None or word not in self.seen:
+            ready, _, _ = select.select([self.master], [], [], max(0.0, late - time.monotonic()))
+            if not ready:
+                self.process.kill()
+                pytest.fail(f"no {word!r} within {seconds} s: …{self.seen[-300:]!r}")
+            try:
+                read = os.read(self.master, 65536)
+            except OSError:  # its end is closed
+                return
+            self.seen += read
+
+    def end(self) -> int:
+        """Read to the end; the exit status."""
+        self.read_until(None)
+        os.close(self.master)
+        return self.process.wait(20)
+
+
+@pytest.mark.parametrize("keys", ["keys", "null"])
+def test_the_screen_comes_up_and_q_leaves_it_as_it_was(keys: str) -> None:
+    """Also where standard input is no terminal: the keys come from the terminal all the same."""
+    terminal = Terminal("--demo", keys=keys)
+    terminal.read_until(b" UTC")  # the log's time: a picture is there
+    os.write(terminal.master, b"q")
+    assert terminal.end() == 0
+    for mode in (b"1049", b"1000", b"1003", b"1006", b"2004"):
+        assert terminal.seen.rfind(b"\x1b[?%sl" % mode) > terminal.seen.rfind(b"\x1b[?%sh" % mode)
+    assert terminal.seen.rfind(b"\x1b[?25h") > terminal.seen.rfind(b"\x1b[?25l")
+
+
+def test_a_terminal_that_can_not_place_text_gets_text() -> None:
+    terminal = Terminal("--demo", "herd", term="dumb")
+    assert terminal.end() == 0
+    assert b"can't place text (TERM=dumb): printed text instead" in terminal.seen
+    assert b"\x1b" not in terminal.seen
+
+
+def test_a_missing_log_is_told_before_anything_is_drawn() -> None:
+    terminal = Terminal("no-such.log")
+    assert terminal.end() == 2
+    assert terminal.seen.startswith(b"cuzktop: cannot read no-such.log: no such file")
+    assert terminal.seen.count(b"\n") == 1
