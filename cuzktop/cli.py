@@ -7,9 +7,12 @@ load Textual, and load neither NVML nor psutil unless they ask them.
 from __future__ import annotations
 
 import argparse
+import math
 import os
+import re
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -34,16 +37,21 @@ from cuzktop.settings import (
 
 if TYPE_CHECKING:
     from cuzktop.analysis.diagnosis import Measured
-    from cuzktop.events import GpuSampled
+    from cuzktop.events import GpuSampled, SampleEvent
     from cuzktop.frame import Source
     from cuzktop.model.state import Run
     from cuzktop.parse.scanner import LogScanner
     from cuzktop.picture import Picture
+    from cuzktop.sources.files import LogParser
+
+    Readings = Callable[[], Iterable[GpuSampled]]
 
 STDIN = Path("-")
 SNIFF_BYTES = 4096  # tell a text from anything else
 BEING_WRITTEN_MS = 10_000.0  # a snapshot asks NVML only about a log this young
 SAMPLE_APART_S = 1.0
+RECORDING = b"cuzktop-recording "  # how a recording begins
+BESIDE_KEPT = 30_000  # of a recording's readings, for a snapshot: an hour of eight GPUs
 INTERRUPTED = 130
 
 EPILOG = """\
@@ -201,6 +209,69 @@ def _report_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _bytes(text: str) -> int:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmgt]?)i?b?", text.strip().lower())
+    value = 0 if match is None else float(match[1]) * 1024.0 ** " kmgt".index(match[2] or " ")
+    if not 1024 * 1024 <= value <= 2**50:
+        message = f"{text!r} is no size from 1M on (500M, 2G)"
+        raise argparse.ArgumentTypeError(message)
+    return int(value)
+
+
+def _age(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 10.0 <= value <= 1e9:
+        message = f"{text!r} is no number of seconds from 10 on"
+        raise argparse.ArgumentTypeError(message)
+    return value
+
+
+def _record_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="cuzktop record",
+        description="Record the log's lines and the readings of GPUs and host, with their times."
+        " Ctrl-C ends it.",
+    )
+    parser.add_argument(
+        "file", metavar="FILE", type=Path, help="a new file; FILE.1 comes beside it"
+    )
+    parser.add_argument("--log", type=Path, metavar="LOG", help="the daemon's log; - reads stdin")
+    parser.add_argument(
+        "--max-size", type=_bytes, metavar="SIZE", help="drop what is oldest beyond it (1G)"
+    )
+    parser.add_argument("--max-age", type=_age, metavar="SECS", help="drop what is older (nothing)")
+    parser.add_argument("-q", "--quiet", action="store_true", help="say only what is wrong")
+    return parser
+
+
+def _replay_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="cuzktop replay", description="Play a recording on the screen, in its own time."
+    )
+    parser.add_argument("log", metavar="FILE", help="what cuzktop record wrote")
+    parser.add_argument("--speed", type=_speed, default=1.0, metavar="X", help="times as fast (1)")
+    parser.add_argument(
+        "--at", metavar="TIME", help="seconds after its beginning, or a time (UTC): 14:30:05"
+    )
+    parser.add_argument(
+        "-d",
+        "--delay",
+        type=_seconds,
+        default=DEFAULT_INTERVAL_S,
+        metavar="SECS",
+        help="time between pictures (1)",
+    )
+    parser.add_argument("-M", "--no-mouse", action="store_true", help="leave the mouse alone")
+    _add_window(parser)
+    parser.add_argument("-C", "--no-color", action="store_true", help="no colours")
+    parser.add_argument("-U", "--ascii", action="store_true", help="ASCII characters only")
+    parser.set_defaults(demo=None, n=None, json=False, width=None)
+    return parser
+
+
 # ---------------------------------------------------------------- main
 
 
@@ -244,6 +315,10 @@ def _run(arguments: list[str]) -> int:
         return _report(_report_parser().parse_args(arguments[1:]))
     if arguments[:1] == ["snapshot"]:
         return _snapshot(_snapshot_parser().parse_args(arguments[1:]))
+    if arguments[:1] == ["record"]:
+        return _record(_record_parser().parse_args(arguments[1:]))
+    if arguments[:1] == ["replay"]:
+        return _replay(_replay_parser().parse_args(arguments[1:]))
     options = _main_parser().parse_args(arguments)
     if options.list_demos:
         return _list_demos()
@@ -380,14 +455,16 @@ def _report(options: argparse.Namespace) -> int:
     next(_read_samples(samples), None)  # a CSV that can't be read is said before the log is
     scanner = LogScanner()
     tallies: dict[int, RowsTally] = {}
+    blocks, parser, readings = _recorded(path, scanner, samples)
 
     def measure(run: Run) -> Mapping[int, Measured]:
-        return _measured(run, samples)
+        return _measured(run, readings)
 
     with closing(LogSummary(partition_line, measure)) as summary:
         if not options.json:
             summary.on_row = lambda run, row: tallies.setdefault(run.index, RowsTally()).add(row)
-        summary.read(_open(path), scanner)
+        summary.read(blocks, parser)
+        _warn_damaged(path, parser, scanner)
         source = _source(path, scanner)
         if options.json:
             write_report(
@@ -403,9 +480,64 @@ def _report(options: argparse.Namespace) -> int:
     return EXIT_OK if _ours(scanner) else _warn_foreign(path, scanner)
 
 
-def _measured(run: Run, samples: tuple[Path, bool] | None) -> Mapping[int, Measured]:
+def _recorded(
+    path: Path, scanner: LogScanner, samples: tuple[Path, bool] | None
+) -> tuple[Iterable[bytes], LogParser, Readings | None]:
+    """What to read, with which parser, and what gives the GPU readings of that time.
+
+    A recording has its own; a CSV that was asked for goes before them.
+    """
+    stream = _is_stream(path)
+    if not stream and not _is_recording(path):
+        csv = None if samples is None else lambda: _read_samples(samples)
+        return _open(path), scanner, csv
+    from cuzktop.sources.recording import (  # noqa: PLC0415
+        KeptReadings,
+        RecordingParser,
+        as_log,
+        recording_samples,
+    )
+
+    kept = KeptReadings()  # a stream can't be read again for them
+    blocks, parser = as_log(
+        _open(path),
+        scanner,
+        path=None if stream else path,
+        on_event=kept.add if stream else None,
+    )
+    if samples is not None:
+        return blocks, parser, lambda: _read_samples(samples)
+    if not isinstance(parser, RecordingParser):
+        return blocks, parser, None
+    return blocks, parser, (lambda: kept) if stream else (lambda: recording_samples(path))
+
+
+def _is_stream(path: Path) -> bool:
+    from cuzktop.sources.files import is_stream  # noqa: PLC0415
+
+    return path == STDIN or is_stream(path)
+
+
+def _is_recording(path: Path) -> bool:
+    """Whether a file is a recording; a log is told without loading what reads recordings."""
+    from cuzktop.sources.files import open_log, read_blocks  # noqa: PLC0415
+
+    with open_log(path) as file:
+        return next(read_blocks(file, len(RECORDING)), b"") == RECORDING
+
+
+def _warn_damaged(path: Path, parser: LogParser, scanner: LogScanner) -> None:
+    if parser is scanner:
+        return
+    from cuzktop.sources.recording import RecordingParser  # noqa: PLC0415
+
+    if isinstance(parser, RecordingParser) and (text := parser.damage.text()):
+        _say(f"{path}: {text}")
+
+
+def _measured(run: Run, readings: Readings | None) -> Mapping[int, Measured]:
     """NVML's means over each GPU's span of a run."""
-    if samples is None or run.epoch_us is None:
+    if readings is None or run.epoch_us is None:
         return {}
     from cuzktop.analysis.diagnosis import Measured as Means  # noqa: PLC0415
     from cuzktop.sources.samples import means_by_gpu  # noqa: PLC0415
@@ -423,7 +555,7 @@ def _measured(run: Run, samples: tuple[Path, bool] | None) -> Mapping[int, Measu
             source=means.source or "utilization.gpu",
             samples=means.samples,
         )
-        for gpu, means in means_by_gpu(_read_samples(samples), spans).items()
+        for gpu, means in means_by_gpu(readings(), spans).items()
         if means.util_pct is not None
     }
 
@@ -484,10 +616,17 @@ def _one_snapshot(options: argparse.Namespace, path: Path, *, first: bool) -> in
 
     scanner = LogScanner()
     picture = Picture(window_s=options.window)
-    for block in _tail_blocks(path):
-        picture.feed(scanner.feed(block))
+    beside: deque[SampleEvent] = deque(maxlen=BESIDE_KEPT)
+    blocks, parser = _tail(path, scanner, beside.append)
+    for block in blocks:
+        picture.feed(parser.feed(block))
     # A half line at the end is not complete yet: it is left alone.
-    _add_samples(options, path, picture)
+    if parser is scanner or _samples_of(options) is not None:
+        _add_samples(options, path, picture)
+    else:  # a recording has its own; what came after the last line is not true right after it
+        run = picture.model.run
+        until = math.inf if run.epoch_us is None else run.epoch_us / 1000.0 + run.clock
+        picture.feed(event for event in beside if event.at_ms <= until)
     frame = picture.frame(source=_source(path, scanner), now_ms=_now_ms(scanner, picture))
     if options.json:
         import json  # noqa: PLC0415
@@ -508,6 +647,21 @@ def _now_ms(scanner: LogScanner, picture: Picture) -> float | None:
     """The run's time at the last complete line, where no event of it tells."""
     newest_us, epoch_us = scanner.newest_us(), picture.model.run.epoch_us
     return None if newest_us is None or epoch_us is None else (newest_us - epoch_us) / 1000.0
+
+
+def _tail(
+    path: Path, scanner: LogScanner, take: Callable[[SampleEvent], object]
+) -> tuple[Iterable[bytes], LogParser]:
+    """The end of a log or recording, and the parser for it."""
+    stream = _is_stream(path)
+    if not stream and not _is_recording(path):
+        return _tail_blocks(path), scanner
+    from cuzktop.sources.recording import RecordingParser, as_log, recording_tail  # noqa: PLC0415
+
+    if stream:
+        return as_log(_open(path), scanner, on_event=take)
+    tail = recording_tail(path, back_ms=START_BACK_MS, max_bytes=START_BACK_BYTES)
+    return tail, RecordingParser(scanner, take, name=str(path))
 
 
 def _tail_blocks(path: Path) -> Iterable[bytes]:
@@ -549,6 +703,42 @@ def _add_samples(options: argparse.Namespace, path: Path, picture: Picture) -> N
     from cuzktop.sources.nvml import PynvmlReader, read_once  # noqa: PLC0415
 
     picture.feed(read_once(PynvmlReader(), time.sleep, wall_ms, fast=options.fast))
+
+
+# ---------------------------------------------------------------- recordings
+
+
+def _record(options: argparse.Namespace) -> int:
+    from cuzktop.sources.recorder import record  # noqa: PLC0415
+    from cuzktop.sources.recording import DEFAULT_MAX_BYTES  # noqa: PLC0415
+
+    if options.log is None:
+        message = "no log given"
+        raise UsageError(message, hint="name the daemon's log with --log, or pipe it to --log -")
+    record(
+        options.file,
+        options.log,
+        wall_ms=wall_ms,
+        monotonic_s=time.monotonic,
+        say=_say,
+        max_bytes=options.max_size or DEFAULT_MAX_BYTES,
+        max_age_s=options.max_age,
+        quiet=options.quiet,
+    )
+    return EXIT_OK
+
+
+def _replay(options: argparse.Namespace) -> int:
+    from cuzktop.sources.recording import is_recording_file  # noqa: PLC0415
+    from cuzktop.sources.replay import position_s, reel  # noqa: PLC0415
+
+    path = Path(options.log)
+    if not is_recording_file(path):
+        message = f"{path} is no recording"
+        raise UsageError(message, hint=f"cuzktop {path} shows a log")
+    first_ms = reel(path).first_ms
+    options.at = None if options.at is None else position_s(options.at, first_ms)
+    return _screen(options)
 
 
 # ---------------------------------------------------------------- screen

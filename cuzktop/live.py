@@ -55,7 +55,10 @@ def run_live(
         for engine in engine_progress:
             engine.progress(read, total)
 
-    if settings.demo is not None:
+    from cuzktop.sources.recording import is_recording_file  # noqa: PLC0415
+
+    played = settings.demo is not None or is_recording_file(path)
+    if played:
         from cuzktop.sources.replay import Replay  # noqa: PLC0415
 
         replay = Replay(
@@ -66,11 +69,13 @@ def run_live(
             speed=settings.speed,
             start_s=settings.start_at_s,
             samples=samples,
+            again=settings.demo is not None,
+            stay=settings.demo is None,
         )
         clock = replay.now_ms
         source = replay
-        title = f"demo {settings.demo or path.parent.name}"
-        if samples is None:
+        title = str(path) if settings.demo is None else f"demo {settings.demo or path.parent.name}"
+        if settings.demo is not None and samples is None:
             picture.sampler_note = "this demo has no GPU readings"
     elif path == Path("-"):
         from cuzktop.sources.stdin import StreamReader, reopen_tty  # noqa: PLC0415
@@ -118,7 +123,10 @@ def run_live(
     )
     engine_progress.append(engine)
     app.on_interval = engine.set_interval
-    app.on_started = lambda: _start(source, engine, inbox, settings, wall_ms, stop)
+    recorded = played and settings.demo is None
+    app.on_started = lambda: _start(
+        source, engine, inbox, wall_ms, stop, gpus=not played, host=not recorded
+    )
     try:
         app.run(mouse=settings.mouse)
     finally:
@@ -132,17 +140,20 @@ def _start(
     source: LogSource,
     engine: Engine,
     inbox: Inbox,
-    settings: Settings,
     wall_ms: Callable[[], float],
     stop: threading.Event,
+    *,
+    gpus: bool,
+    host: bool,
 ) -> None:
-    """Start all threads: the log first, the samplers beside it."""
+    """Start all threads: the log first, then the samplers that are wanted beside it."""
     source.start()
     engine.start()
-    if settings.demo is None:
+    if gpus:
         from cuzktop.sources.nvml import NvmlSampler  # noqa: PLC0415
 
         NvmlSampler(inbox.one(), wall_ms, stop).start()
-    from cuzktop.sources.host import HostSampler  # noqa: PLC0415
+    if host:
+        from cuzktop.sources.host import HostSampler  # noqa: PLC0415
 
-    HostSampler(inbox.one(), wall_ms, stop).start()
+        HostSampler(inbox.one(), wall_ms, stop).start()

@@ -673,6 +673,10 @@ class PynvmlReader:
         except UnicodeDecodeError:
             raise GpuReadError(kind="failed", text=f"{name} gave no text") from None
 
+    def driver_version(self) -> str:
+        """The driver's version: 580.159.04."""
+        return str(self._call("nvmlSystemGetDriverVersion"))
+
     def gpu_count(self) -> int:
         """How many cards the driver lists."""
         return int(self._call("nvmlDeviceGetCount"))

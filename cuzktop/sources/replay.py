@@ -1,28 +1,46 @@
-"""Canned logs, played in their own time: the demos, again and again.
+"""Recordings and canned logs, played in their own time: the demos, again and again.
 
 A demo is a folder `demo_logs/NAME/` with `daemon.log` (or `daemon.log.gz`), `about.txt`, whose
 first line says what it shows and whose others are `start=SECONDS` (where live playing begins)
-and `utc=1`, and perhaps `gpu.csv`, what nvidia-smi saw at the time.
+and `utc=1`, and perhaps `gpu.csv`, what nvidia-smi saw at the time. In place of both it may have
+a `recording` (or `recording.gz`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import math
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple, Protocol
 
-from cuzktop.errors import UsageError
-from cuzktop.events import Event, GpuSampled, PlayedAgain, SourceNote
+from cuzktop.errors import SourceUnreadableError, UsageError
+from cuzktop.events import Event, GpuSampled, HostSampled, PlayedAgain, SourceNote
 from cuzktop.settings import READ_BLOCK_BYTES
-from cuzktop.sources.files import LogParser, open_log, read_blocks
+from cuzktop.sources.files import LogParser, open_log, plain_size, read_blocks
+from cuzktop.sources.recording import (
+    Damage,
+    LogCut,
+    Piece,
+    RecordReader,
+    is_recording_file,
+    open_parts,
+    whole_lines,
+)
 
 DEFAULT_DEMO = "ninety-percent"
 LINGER_S = 3.0  # the last picture stands this long before the next round
 LEAST_WAIT_S = 0.05  # lines closer together than this come together: a log is polled no faster
-MOST_WAIT_S = 1.0  # samples and the stop button are looked after at least this often
+MOST_WAIT_S = 1.0  # the stop button is looked after at least this often
+FORWARD_MS = 10 * 60_000.0  # a step forward that is played through; a longer one begins anew
+SEEK_BACK_BYTES = 16 * 1024 * 1024  # of a recording, read before the point that is asked for
+
+_ANEW: Final = "anew"
+_STOPPED: Final = "stopped"
 
 STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})Z")
 MARK = re.compile(rb"TIMELINE,(\d{1,15}),[A-Z_]+,")
@@ -83,7 +101,8 @@ def demo(name: str = DEFAULT_DEMO) -> Demo:
     return Demo(
         name=name,
         about=about,
-        log=_first_of(folder, "daemon.log", "daemon.log.gz") or folder / "daemon.log",
+        log=_first_of(folder, "daemon.log", "daemon.log.gz", "recording", "recording.gz")
+        or folder / "daemon.log",
         gpu_csv=_first_of(folder, "gpu.csv", "gpu.csv.gz"),
         start_s=None if start is None else float(start),
         utc=options.get("utc") == "1",
@@ -173,27 +192,217 @@ def _lines(path: Path) -> Iterator[bytes]:
             yield held
 
 
-def _times(path: Path) -> tuple[int | None, int | None]:
-    """When the log begins, and when a GPU first works in it, in microseconds since 1970."""
-    clock = LineClock()
-    first_us = None
-    for line in _lines(path):
-        now_us = clock.read(line)
-        first_us = now_us if first_us is None else first_us
-        if GPU_WORKS in line:
-            return first_us, now_us
-    return first_us, None
+# ---------------------------------------------------------------- what is played
+
+
+class Reel(Protocol):
+    """Something to play: pieces of a log and what came beside it, each at a time.
+
+    Times are wall-clock milliseconds since 1970. `start_ms` is where playing begins unless
+    something else is asked for.
+    """
+
+    first_ms: float
+    last_ms: float
+    start_ms: float
+
+    def pieces(self, at_ms: float) -> Iterator[tuple[float, Piece]]:
+        """What came, in the order in which it did, from well before `at_ms` on."""
+
+
+class LogReel:
+    """A log, played by the clocks in it, and perhaps GPU readings of the same time."""
+
+    def __init__(
+        self, path: Path, samples: Callable[[], Iterable[GpuSampled]] | None = None
+    ) -> None:
+        """Read the log's times. Raises SourceUnreadableError if it can't be read."""
+        self._path = path
+        self._samples = samples
+        clock = LineClock()
+        first_us = works_us = now_us = None
+        for line in _lines(path):
+            now_us = clock.read(line)
+            first_us = now_us if first_us is None else first_us
+            if works_us is None and GPU_WORKS in line:
+                works_us = now_us
+        self.first_ms = (first_us or 0) / 1000.0
+        self.last_ms = (now_us or 0) / 1000.0
+        self.start_ms = self.first_ms if works_us is None else works_us / 1000.0
+
+    def pieces(self, at_ms: float) -> Iterator[tuple[float, Piece]]:
+        """All lines, and the readings up to the last one."""
+        del at_ms  # such logs are short: they are always played from their beginning
+        samples = iter(self._samples() if self._samples is not None else ())
+        sample = next(samples, None)
+        clock = LineClock()
+        now_us = 0
+        for line in _lines(self._path):
+            now_us = clock.read(line) or now_us
+            while sample is not None and sample.at_ms * 1000.0 <= now_us:
+                yield sample.at_ms, sample
+                sample = next(samples, None)
+            yield now_us / 1000.0, line
+
+
+class RecordingReel:
+    """A recording, played by the times at which things came."""
+
+    def __init__(self, path: Path) -> None:
+        """Read its first and its last time.
+
+        Raises SourceUnreadableError if it can't be read, or holds no record.
+        """
+        self._path = path
+        with self._opened() as files:
+            first = next((at_ms for at_ms, _ in self._read(files, 0, 0)), None)
+            if first is None:
+                message = f"cannot play {path}: nothing is recorded in it"
+                raise SourceUnreadableError(message, hint="name another recording")
+            last = next(filter(None, map(self._last, reversed(files))), first)
+        self.first_ms = self.start_ms = float(first)
+        self.last_ms = float(max(first, last))
+
+    def pieces(self, at_ms: float) -> Iterator[tuple[float, Piece]]:
+        """All that was recorded, or what of it is near enough to tell what is true at `at_ms`."""
+        with self._opened() as files:
+            index, offset = self._place(files, at_ms)
+            damage = Damage()
+            for came_ms, piece in self._read(files, index, offset, damage):
+                if isinstance(piece, HostSampled):
+                    # What the recorder cost is not what this program costs.
+                    yield came_ms, piece._replace(own_cpu_pct=None, own_rss_bytes=None)
+                else:
+                    yield came_ms, piece
+            if damage.text():
+                note = SourceNote(self.last_ms, "warning", f"{self._path}: {damage.text()}")
+                yield self.last_ms, note
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[list[BinaryIO]]:
+        with contextlib.ExitStack() as stack:
+            yield [stack.enter_context(file) for file in open_parts(self._path)]
+
+    def _read(
+        self, files: list[BinaryIO], index: int, offset: int, damage: Damage | None = None
+    ) -> Iterator[tuple[int, Piece]]:
+        """The pieces from `offset` of a part on, which may lie inside a record."""
+        reader = RecordReader(name=str(self._path), inside=offset > 0, damage=damage)
+        for file in files[index:]:
+            file.seek(offset)
+            offset = 0
+            for block in whole_lines(read_blocks(file)):
+                yield from reader.feed(block)
+
+    def _last(self, file: BinaryIO) -> int | None:
+        """The time of a part's last record; None if there is none in it."""
+        size = plain_size(file) or 0
+        for back in (READ_BLOCK_BYTES, size):
+            last = None
+            for last, _ in self._read([file], 0, max(0, size - back)):  # noqa: B007
+                pass
+            if last is not None:
+                return last
+        return None
+
+    def _place(self, files: list[BinaryIO], at_ms: float) -> tuple[int, int]:
+        """The part and the offset in it from which to read to know what is true at `at_ms`."""
+        sizes = [plain_size(file) for file in files]
+        if None in sizes:  # compressed: there is no way into its middle
+            return 0, 0
+        back = SEEK_BACK_BYTES
+        for index in range(len(files) - 1, -1, -1):
+            size = sizes[index] or 0
+            end = self._offset(files[index], size, at_ms)
+            if end == 0:
+                continue  # it begins later
+            if end > back:
+                return index, end - back
+            back -= end
+        return 0, 0
+
+    def _offset(self, file: BinaryIO, size: int, at_ms: float) -> int:
+        """An offset soon after which the records of `at_ms` stand: records are in order of time."""
+        low, high = 0, size
+        while high - low > READ_BLOCK_BYTES:
+            middle = (low + high) // 2
+            found = next((came for came, _ in self._read([file], 0, middle)), None)
+            if found is not None and found <= at_ms:
+                low = middle
+            else:
+                high = middle
+        if low == 0:
+            first = next((came for came, _ in self._read([file], 0, 0)), None)
+            return 0 if first is None or first > at_ms else high
+        return high
+
+
+def reel(path: Path, samples: Callable[[], Iterable[GpuSampled]] | None = None) -> Reel:
+    """The log or recording `path`, ready to be played; `samples` are a log's.
+
+    Raises SourceUnreadableError if it can't be read.
+    """
+    return RecordingReel(path) if is_recording_file(path) else LogReel(path, samples)
+
+
+POSITION_HINT = "give seconds after its beginning or a time as the log has it, 14:30:05"
+_OF_DAY = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?\Z")
+
+
+def position_s(text: str, first_ms: float) -> float:
+    """Where `text` points to, in seconds after `first_ms` (wall-clock ms since 1970).
+
+    It is a number of seconds, a time of day (UTC, as the log's time stamps; the first that comes)
+    or date and time as in the log. Raises UsageError for anything else.
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        return _clock_position_s(text, datetime.fromtimestamp(first_ms / 1000.0, UTC))
+    if not 0.0 <= seconds <= 1e9:
+        message = f"{text!r} is no time in a recording"
+        raise UsageError(message, hint=POSITION_HINT)
+    return seconds
+
+
+def _clock_position_s(text: str, first: datetime) -> float:
+    of_day = _OF_DAY.match(text)
+    if of_day is not None:
+        midnight = first.replace(hour=0, minute=0, second=0, microsecond=0)
+        since = timedelta(
+            hours=int(of_day[1]), minutes=int(of_day[2]), seconds=float(of_day[3] or 0.0)
+        )
+        return (midnight + since - first).total_seconds() % 86_400.0
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        message = f"{text!r} is no time in a recording"
+        raise UsageError(message, hint=POSITION_HINT) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - first).total_seconds())
 
 
 # ---------------------------------------------------------------- playing
 
 
+class _Pace(NamedTuple):
+    """The log's time at an instant of the clock, and how fast it goes on; speed 0: it stands."""
+
+    log_ms: float
+    clock_ms: float
+    speed: float
+
+
 class Replay(threading.Thread):
-    """A daemon thread that plays a log as if it were being written now.
+    """A daemon thread that plays a log or a recording as if it were being written now.
 
     What lies before the start point comes at once, to fill the history; the rest in its own
-    time, `speed` times as fast; then the same again, after a PlayedAgain event
-    (time falls back there).
+    time, `speed` times as fast. When that starts anew, at another point or in another round, a
+    PlayedAgain event comes first: time may fall back there.
+
+    `pause`, `resume`, `set_speed` and `seek` may be called by any thread; `now_ms` is the one
+    clock of all that is played.
     """
 
     def __init__(
@@ -208,117 +417,250 @@ class Replay(threading.Thread):
         samples: Callable[[], Iterable[GpuSampled]] | None = None,
         wait: Callable[[float], bool] | None = None,
         again: bool = True,
+        stay: bool = False,
     ) -> None:
-        """Prepare to play `log` from `start_s` seconds after its first line.
+        """Prepare to play `log` from `start_s` seconds after its first line or record.
 
-        Without `start_s` it is played from where a GPU works. `clock` gives milliseconds from
-        any zero; `wait` sleeps so many seconds and says whether to stop. `samples` gives a
-        round's GPU readings in the order of their times. `again=False` plays one round. Raises
-        SourceUnreadableError if the log can't be read, ValueError if `speed` isn't above 0.
+        Without `start_s` a log is played from where a GPU works, a recording from its beginning.
+        `clock` gives milliseconds from any zero; `wait` sleeps so many seconds and says whether
+        to stop. `samples` gives a round's GPU readings in the order of their times; a recording
+        has its own. `again=False` plays one round; with `stay` the thread then waits at the end
+        for a `seek`. Raises SourceUnreadableError if the log can't be read, ValueError if `speed`
+        isn't above 0.
         """
         super().__init__(name="replay", daemon=True)
-        if not speed > 0:
-            message = f"speed must be above 0, not {speed}"
-            raise ValueError(message)
+        self._speed = _checked_speed(speed)
         self.round = 0  # how often the log was played to its end
         self._log = log
         self._parser = parser
         self._emit = emit
         self._clock = clock
-        self._speed = speed
-        self._samples = samples
         self._again = again
+        self._stay = stay
         self._stopped = threading.Event()
-        self._wait = wait or self._stopped.wait
-        first_us, works_us = _times(log)
-        first_us = first_us or 0
+        self._woken = threading.Event()
+        self._wait = wait or self._doze
+        self._reel = reel(log, samples)
+        self._start_ms = self._reel.start_ms
         if start_s is not None:
-            self._start_us = first_us + int(start_s * 1e6)
-        else:
-            self._start_us = first_us if works_us is None else works_us
-        # The log's time at an instant of the clock; None while the history is filled.
-        self._anchor_ms: tuple[float, float] | None = None
-        self._pending: Iterator[GpuSampled] = iter(())
-        self._sample: GpuSampled | None = None
+            self._start_ms = self._reel.first_ms + start_s * 1000.0
+        self._control = threading.RLock()  # over what follows
+        self._paused = False
+        self._standing = True  # while the history is filled, and at the end
+        self._sought_ms: float | None = None  # asked for, not gone to yet
+        self._fill_to_ms = self._start_ms
+        self._pace = _Pace(self._start_ms, 0.0, 0.0)
+        # The thread's own: what has been read and not handed over.
+        self._lines: list[bytes] = []
+        self._line_bytes = 0
+        self._events: list[Event] = []
+
+    # ------------------------------------------------------------ the clock and its control
+
+    @property
+    def first_ms(self) -> float:
+        """When the log or recording begins, in wall-clock milliseconds since 1970."""
+        return self._reel.first_ms
+
+    @property
+    def last_ms(self) -> float:
+        """When it ends."""
+        return self._reel.last_ms
+
+    @property
+    def paused(self) -> bool:
+        """Whether its time stands because of `pause`."""
+        return self._paused
+
+    @property
+    def speed(self) -> float:
+        """How fast it is played when it isn't paused."""
+        return self._speed
 
     def now_ms(self) -> float:
         """What time it is in the log, in wall-clock milliseconds since 1970. Any thread may ask."""
-        anchor = self._anchor_ms
-        if anchor is None:
-            return self._start_us / 1000.0
-        log_ms, clock_ms = anchor
-        return log_ms + (self._clock() - clock_ms) * self._speed
+        pace = self._pace
+        if pace.speed == 0.0:
+            return pace.log_ms
+        return pace.log_ms + (self._clock() - pace.clock_ms) * pace.speed
+
+    def pause(self) -> None:
+        """Let its time stand."""
+        self._change(paused=True)
+
+    def resume(self) -> None:
+        """Let its time go on."""
+        self._change(paused=False)
+
+    def set_speed(self, speed: float) -> None:
+        """Go on `speed` times as fast. Raises ValueError if `speed` isn't above 0."""
+        self._change(speed=_checked_speed(speed))
+
+    def seek(self, at_ms: float) -> None:
+        """Go to a time (wall-clock ms since 1970); one outside of what was recorded to its end.
+
+        What lies before it is handed over at once, after a PlayedAgain event unless it is a small
+        step forward. A paused replay stays paused there.
+        """
+        with self._control:
+            self._sought_ms = min(max(at_ms, self.first_ms), self.last_ms)
+            self._set_pace(self._sought_ms, standing=True)
+        self._woken.set()
 
     def stop(self) -> None:
         """End the thread soon."""
         self._stopped.set()
+        self._woken.set()
+
+    def _change(self, *, paused: bool | None = None, speed: float | None = None) -> None:
+        with self._control:
+            now_ms = self.now_ms()
+            self._paused = self._paused if paused is None else paused
+            self._speed = self._speed if speed is None else speed
+            self._set_pace(now_ms, standing=self._standing)
+        self._woken.set()
+
+    def _set_pace(self, log_ms: float, *, standing: bool) -> None:
+        self._standing = standing
+        speed = 0.0 if standing or self._paused else self._speed
+        self._pace = _Pace(log_ms, self._clock(), speed)
+
+    def _doze(self, seconds: float) -> bool:
+        """Sleep until it is time, or something was asked for; whether to stop."""
+        self._woken.wait(seconds)
+        self._woken.clear()
+        return self._stopped.is_set()
+
+    # ------------------------------------------------------------ the thread
 
     def run(self) -> None:
         """Play until told to stop."""
         try:
-            while self._play() and self._again:
-                if self._sleep(LINGER_S):
-                    break
-                self.round += 1
-                self._anchor_ms = None
-                self._emit([*self._parser.cut(), PlayedAgain(self.now_ms())])
+            while (self._play() or self._rest()) == _ANEW:
+                self._begin_anew()
         except Exception as error:  # noqa: BLE001 - the thread ends here; the screen goes on
             text = f"playing {self._log} stopped: {type(error).__name__}: {error}"
             self._emit([SourceNote(self.now_ms(), "error", text)])
 
-    def _play(self) -> bool:
-        """One round; False if it was stopped before its end."""
-        self._pending = iter(self._samples() if self._samples is not None else ())
-        self._sample = next(self._pending, None)
-        clock = LineClock()
-        lines: list[bytes] = []
-        held_bytes = 0
-        now_us = 0
-        for line in _lines(self._log):
-            now_us = clock.read(line) or now_us
-            if self._anchor_ms is None:
-                if now_us >= self._start_us:
-                    self._hand_over(lines, self._start_us)
-                    self._anchor_ms = (self._start_us / 1000.0, self._clock())
-                elif held_bytes >= READ_BLOCK_BYTES:
-                    self._hand_over(lines, now_us)
-                    held_bytes = 0
-                held_bytes += len(line)
-            if self._anchor_ms is not None and now_us / 1000.0 > self.now_ms():
-                self._hand_over(lines, int(self.now_ms() * 1000))
-                if self._sleep_until(now_us):
+    def _play(self) -> str:
+        """Play to the end; how it was broken off, if it was."""
+        played_ms = -math.inf
+        for came_ms, piece in self._reel.pieces(self._fill_to_ms):
+            at_ms = max(came_ms, played_ms)  # a clock was set back
+            while not self._is_due(at_ms):
+                if self._sought_ms is not None:
+                    if not self._seeks_forward(played_ms):
+                        return _ANEW
+                    continue
+                self._hand_over()
+                if self._sleep(self._wait_s(at_ms)):
+                    return _STOPPED
+            self._take(piece)
+            played_ms = at_ms
+        self._hand_over()
+        with self._control:
+            if self._sought_ms is None:
+                end_ms = max(played_ms, self._fill_to_ms) if self._standing else self.now_ms()
+                self._set_pace(end_ms, standing=not self._again)
+        return ""
+
+    def _is_due(self, at_ms: float) -> bool:
+        """Whether what came at `at_ms` is to be handed over now."""
+        if self._sought_ms is not None:
+            return False
+        if self._standing:
+            if at_ms < self._fill_to_ms:
+                return True
+            self._hand_over()
+            with self._control:
+                if self._sought_ms is not None:
                     return False
-            lines.append(line)
-        self._hand_over(lines, now_us)
-        if self._anchor_ms is None:  # the start point lies beyond the log's end
-            self._anchor_ms = (max(now_us, self._start_us) / 1000.0, self._clock())
-        if not self._again:
-            events = self._parser.finish()
-            self._emit([*events, SourceNote(self.now_ms(), "info", "the log has ended")])
+                self._set_pace(self._fill_to_ms, standing=False)
+        return at_ms <= self.now_ms()
+
+    def _seeks_forward(self, played_ms: float) -> bool:
+        """Whether the time that is asked for comes soon enough to be played up to; begin that."""
+        with self._control:
+            sought_ms = self._sought_ms
+            if sought_ms is None or not played_ms <= sought_ms <= played_ms + FORWARD_MS:
+                return False
+            self._sought_ms, self._fill_to_ms = None, sought_ms
         return True
 
-    def _hand_over(self, lines: list[bytes], until_us: int) -> None:
-        """Emit what `lines` say, and the samples up to then; empties `lines`."""
-        events: list[Event] = []
-        if lines:
-            events += self._parser.feed(b"".join(lines))
-            lines.clear()
-        while self._sample is not None and self._sample.at_ms * 1000.0 <= until_us:
-            events.append(self._sample)
-            self._sample = next(self._pending, None)
-        if events:
-            self._emit(events)
+    def _wait_s(self, at_ms: float) -> float:
+        """How long to sleep before what comes at `at_ms`, or before looking again."""
+        speed = self._pace.speed
+        if speed == 0.0:
+            return MOST_WAIT_S
+        seconds = (at_ms - self.now_ms()) / 1000.0 / speed
+        return min(max(seconds, LEAST_WAIT_S), MOST_WAIT_S)
 
-    def _sleep_until(self, log_us: int) -> bool:
-        """Sleep until the log's time is `log_us`, with samples in step; whether to stop."""
-        while (left_ms := log_us / 1000.0 - self.now_ms()) > 0:
-            if self._sample is not None:
-                left_ms = min(left_ms, self._sample.at_ms - self.now_ms())
-            seconds = left_ms / 1000.0 / self._speed
-            if self._sleep(min(max(seconds, LEAST_WAIT_S), MOST_WAIT_S)):
-                return True
-            self._hand_over([], int(self.now_ms() * 1000))
-        return False
+    def _rest(self) -> str:
+        """Stand at the end for as long as that is wanted; what comes then."""
+        if self._sought_ms is not None:
+            return _ANEW
+        if not self._again:
+            what = "recording" if isinstance(self._reel, RecordingReel) else "log"
+            note = SourceNote(self.now_ms(), "info", f"the {what} has ended")
+            self._emit([*self._parser.finish(), note])
+            if not self._stay:
+                return _STOPPED
+        until_ms = self._clock() + LINGER_S * 1000.0
+        while self._sought_ms is None:
+            left_s = (until_ms - self._clock()) / 1000.0
+            if self._paused or self._stay:
+                left_s = MOST_WAIT_S
+            elif left_s <= 0.0:
+                self.round += 1
+                break
+            if self._sleep(left_s):
+                return _STOPPED
+        return _ANEW
+
+    def _begin_anew(self) -> None:
+        """Forget what was played, and play from the start point, or from where is asked for."""
+        with self._control:
+            to_ms = self._start_ms if self._sought_ms is None else self._sought_ms
+            self._sought_ms, self._fill_to_ms = None, to_ms
+            self._set_pace(to_ms, standing=True)
+        self._lines.clear()
+        self._line_bytes = 0
+        self._events = []
+        self._emit([*self._parser.cut(), PlayedAgain(to_ms)])
+
+    def _take(self, piece: Piece) -> None:
+        """Keep a piece until the next handing over."""
+        if isinstance(piece, bytes):
+            self._lines.append(piece)
+            self._line_bytes += len(piece)
+            if self._line_bytes >= READ_BLOCK_BYTES:
+                self._hand_over()
+            return
+        self._parse()
+        if isinstance(piece, LogCut):
+            self._events += self._parser.cut()
+        else:
+            self._events.append(piece)
+
+    def _parse(self) -> None:
+        if self._lines:
+            self._events += self._parser.feed(b"".join(self._lines))
+            self._lines.clear()
+            self._line_bytes = 0
+
+    def _hand_over(self) -> None:
+        """Emit what was taken."""
+        self._parse()
+        if self._events:
+            events, self._events = self._events, []
+            self._emit(events)
 
     def _sleep(self, seconds: float) -> bool:
         return self._wait(seconds) or self._stopped.is_set()
+
+
+def _checked_speed(speed: float) -> float:
+    if not speed > 0:
+        message = f"speed must be above 0, not {speed}"
+        raise ValueError(message)
+    return speed

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from canned import log_bytes, record_log
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,6 +41,7 @@ from cuzktop.reading import LogSummary
 from cuzktop.settings import MAX_LINE_BYTES, START_BACK_BYTES, START_BACK_MS
 from cuzktop.sources import recording
 from cuzktop.sources.files import LogParser, find_start, open_log, read_blocks
+from cuzktop.sources.nvml import UTIL_SOURCES
 from cuzktop.sources.recording import (
     LEAST_MAX_BYTES,
     Damage,
@@ -61,6 +61,7 @@ from cuzktop.sources.recording import (
 )
 from cuzktop.sources.replay import demo
 from cuzktop.sources.samples import means_by_gpu, read_samples
+from tests.canned import log_bytes, record_log
 
 T0_MS = 1_796_029_645_000.0
 GPU = GpuSampled(T0_MS + 0.25, 1, 45.5, "gpm", 1000.0, power_w=312.5, name="NVIDIA H200")
@@ -309,6 +310,10 @@ def test_a_reading_with_fields_of_a_newer_version_is_read(path: Path) -> None:
 def test_a_damaged_note_is_counted(path: Path, told: str) -> None:
     text = write(path) + b"N 1796029645000 %s\n" % told.encode()
     assert pieces(text)[1] == Damage(bad=1)
+
+
+def test_every_source_of_utilisation_can_be_recorded() -> None:
+    assert recording._SOURCES == UTIL_SOURCES
 
 
 def test_a_long_sentence_is_shortened(path: Path) -> None:

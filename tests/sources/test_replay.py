@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from canned import record_log
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +35,7 @@ from cuzktop.sources.replay import (
     demo_names,
     position_s,
 )
+from tests.canned import record_log
 
 ZERO_S = 1_773_450_000  # 2026-03-14T01:00:00Z
 ENGINE = b"2026-03-14T01:00:00.500000Z  INFO cuzk_core::engine: starting cuzk engine x=true\n"

@@ -1,0 +1,321 @@
+"""Recording what runs: beside the screen, by a tap, or without one, by `record`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol, Self
+
+from cuzktop import units
+from cuzktop.errors import SourceUnreadableError
+from cuzktop.events import (
+    Event,
+    GpuSampled,
+    GpuSamplerNote,
+    HostSampled,
+    LogEvent,
+    SourceNote,
+)
+from cuzktop.sources.files import LogParser, is_stream, open_log, unreadable
+from cuzktop.sources.recording import (
+    DEFAULT_MAX_BYTES,
+    Recorded,
+    RecordingStoppedError,
+    RecordingWriter,
+)
+
+STATUS_S = 60.0
+LOOK_S = 0.5  # a signal, the end of the log and a full disk are seen this soon
+
+Emit = Callable[[Sequence[Event]], object]
+_RECORDED: Final = frozenset({GpuSampled, GpuSamplerNote, HostSampled, SourceNote})
+
+# ---------------------------------------------------------------- beside what runs anyway
+
+
+class RecordingTap:
+    """A parser that also writes down what it is fed, while it has a writer.
+
+    It stands between a log source and the parser, so that a recording can begin and end while the
+    log is read. `clock` gives wall-clock milliseconds.
+    """
+
+    def __init__(
+        self,
+        parser: LogParser,
+        clock: Callable[[], float],
+        writer: RecordingWriter | None = None,
+    ) -> None:
+        """Pass everything on to `parser`; record to `writer` from the first byte, if given."""
+        self._parser = parser
+        self._clock = clock
+        self._writer = writer
+        self._in_line = False  # the log stands inside a line
+        self._skipping = False  # the recording began there: up to the line's end
+
+    @property
+    def writer(self) -> RecordingWriter | None:
+        """What is recorded to, None where nothing is."""
+        return self._writer
+
+    def begin(self, writer: RecordingWriter) -> None:
+        """Record to `writer` from the next whole line on."""
+        self._skipping = self._in_line
+        self._writer = writer
+
+    def end(self) -> Recorded | None:
+        """End the recording; what was recorded, None where nothing was."""
+        writer, self._writer = self._writer, None
+        if writer is None:
+            return None
+        writer.close(self._clock())
+        return writer.recorded
+
+    # ------------------------------------------------------------ the log
+
+    def feed(self, data: bytes) -> list[LogEvent]:
+        """Record `data`, and hand it on."""
+        writer = self._writer
+        if writer is not None:
+            text = data
+            if self._skipping:
+                end = data.find(b"\n")
+                self._skipping = end < 0
+                text = data[end + 1 :] if end >= 0 else b""
+            writer.log(text, self._clock())
+        if data:
+            self._in_line = not data.endswith(b"\n")
+        return self._parser.feed(data)
+
+    def finish(self) -> list[LogEvent]:
+        """No more bytes will come; the recording goes on with what comes beside the log."""
+        return self._parser.finish()
+
+    def cut(self) -> list[LogEvent]:
+        """Continuity is lost."""
+        writer = self._writer
+        if writer is not None:
+            writer.cut(self._clock())
+        self._in_line = self._skipping = False
+        return self._parser.cut()
+
+    # ------------------------------------------------------------ what comes beside it
+
+    def note(self, events: Iterable[Event]) -> None:
+        """Record the readings and notes among `events`."""
+        writer = self._writer
+        if writer is None:
+            return
+        for event in events:
+            if type(event) in _RECORDED:
+                writer.event(event, self._clock())
+
+    def emitting(self, emit: Emit) -> Emit:
+        """`emit` for a source that emits batches, with what of them is recorded."""
+
+        def recorded(events: Sequence[Event]) -> None:
+            self.note(events)
+            emit(events)
+
+        return recorded
+
+    def queueing(self, events: queue.SimpleQueue[Event]) -> queue.SimpleQueue[Event]:
+        """`events` for a sampler that puts single ones on a queue, with what is recorded."""
+        return _RecordedQueue(self, events.put)
+
+
+class _RecordedQueue(queue.SimpleQueue[Event]):
+    """A queue that records single events and hands them on."""
+
+    def __init__(self, tap: RecordingTap, hand_on: Callable[[Event], object]) -> None:
+        super().__init__()
+        self._tap = tap
+        self._hand_on = hand_on
+
+    def put(self, item: Event, block: bool = True, timeout: float | None = None) -> None:  # noqa: FBT001, FBT002 (queue's signature)
+        del block, timeout
+        self._tap.note((item,))
+        self._hand_on(item)
+
+
+# ---------------------------------------------------------------- recording without a screen
+
+
+class LogSource(Protocol):
+    """A thread that reads the log."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """End soon."""
+
+    def is_alive(self) -> bool:
+        """Whether more may come."""
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for its end."""
+
+
+class _Nothing:
+    """A parser that makes nothing of a log: recording it costs no more than copying it."""
+
+    def feed(self, data: bytes) -> list[LogEvent]:
+        """No event."""
+        del data
+        return []
+
+    def finish(self) -> list[LogEvent]:
+        """No event."""
+        return []
+
+    def cut(self) -> list[LogEvent]:
+        """No event."""
+        return []
+
+
+class _EndSignals:
+    """Takes note of the signals that ask for an end, instead of dying of them."""
+
+    def __init__(self) -> None:
+        self.came = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(number) is signal.SIG_IGN:
+                    continue  # nohup, or a job in the background
+                self._before[number] = signal.signal(number, self._take)
+        return self
+
+    def _take(self, number: int, frame: object) -> None:
+        del number, frame
+        self.came = True
+
+    def __exit__(self, *exc: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+def record(
+    path: Path,
+    log: Path,
+    *,
+    wall_ms: Callable[[], float],
+    monotonic_s: Callable[[], float],
+    say: Callable[[str], object],
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_age_s: float | None = None,
+    quiet: bool = False,
+    stop: threading.Event | None = None,
+    source: Callable[[LogParser, Emit], LogSource] | None = None,
+) -> Recorded:
+    """Record `log` (`-` is standard input), the GPUs and the host to `path` until told to end.
+
+    `source` makes another source than a file or stream, the journal say; `log` is its name then.
+    It ends by SIGINT, SIGTERM or SIGHUP, by `stop`, or when a log that is a stream has ended.
+    `say` takes one line for the user: what is recorded, once a minute how much, and at the end;
+    `quiet` leaves out all but warnings. Raises SourceUnreadableError or UsageError before
+    anything is recorded, RecordingStoppedError when it can't be gone on with.
+    """
+    stop = stop or threading.Event()
+    name = "standard input" if log == Path("-") else str(log)
+    stream = None if source is not None else _stream_of(log)
+    if stream is None and source is None:
+        open_log(log).close()  # what can't be read is said before a file is made
+    writer = RecordingWriter(
+        path, now_ms=wall_ms(), log=name, max_bytes=max_bytes, max_age_s=max_age_s
+    )
+    tap = RecordingTap(_Nothing(), wall_ms, writer)
+
+    def speak(text: str) -> None:
+        with contextlib.suppress(OSError):  # nobody reads it any more: recording goes on
+            say(text)
+
+    def tell(events: Sequence[Event]) -> None:
+        for event in events:
+            warns = isinstance(event, GpuSamplerNote) or (
+                isinstance(event, SourceNote) and event.level != "info"
+            )
+            text = event.text if isinstance(event, GpuSamplerNote | SourceNote) else ""
+            if text and (warns or not quiet):
+                speak(text)
+
+    emit = tap.emitting(tell)
+    reader = source(tap, emit) if source else _source(log, stream, tap, emit, wall_ms)
+    if not quiet:
+        speak(f"recording {name} to {path}; Ctrl-C ends it")
+    began_s = said_s = monotonic_s()
+    with _EndSignals() as signals:
+        reader.start()
+        _start_samplers(_RecordedQueue(tap, lambda event: tell((event,))), wall_ms, stop)
+        while reader.is_alive() and not (signals.came or stop.is_set() or writer.failure):
+            stop.wait(LOOK_S)
+            writer.flush(wall_ms())
+            if not quiet and monotonic_s() - said_s >= STATUS_S:
+                said_s = monotonic_s()
+                speak(f"{units.age(1000.0 * (said_s - began_s))}: {writer.recorded.text()}")
+        stop.set()
+        reader.stop()
+        if stream is None:
+            reader.join(2.0 * LOOK_S)
+        writer.close(wall_ms())
+    if writer.failure:
+        hint = f"what came until then can be played: cuzktop replay {path}"
+        raise RecordingStoppedError(writer.failure, hint=hint)
+    if not quiet:
+        lasted = units.age(1000.0 * (monotonic_s() - began_s))
+        speak(f"recorded {writer.recorded.text()} in {lasted}; cuzktop replay {path} plays it")
+    return writer.recorded
+
+
+def _source(
+    log: Path,
+    stream: int | None,
+    tap: RecordingTap,
+    emit: Emit,
+    wall_ms: Callable[[], float],
+) -> LogSource:
+    from cuzktop.sources.log_tail import LogTail  # noqa: PLC0415 (a report doesn't need it)
+    from cuzktop.sources.stdin import StreamReader  # noqa: PLC0415 (the same)
+
+    if stream is None:
+        return LogTail(log, tap, emit, clock=wall_ms)
+    name = "standard input" if log == Path("-") else str(log)
+    return StreamReader(stream, tap, emit, clock=wall_ms, name=name)
+
+
+def _start_samplers(
+    events: queue.SimpleQueue[Event], wall_ms: Callable[[], float], stop: threading.Event
+) -> None:
+    from cuzktop.sources.host import HostSampler  # noqa: PLC0415 (a report doesn't need it)
+    from cuzktop.sources.nvml import NvmlSampler  # noqa: PLC0415 (to be replaced in tests)
+
+    NvmlSampler(events, wall_ms, stop).start()
+    HostSampler(events, wall_ms, stop).start()
+
+
+def _stream_of(log: Path) -> int | None:
+    """The descriptor of a log that is read once; None for a file that is followed."""
+    if log != Path("-"):
+        if not is_stream(log):
+            return None
+        try:
+            return os.open(log, os.O_RDONLY)
+        except OSError as error:
+            raise unreadable(log, error) from None
+    try:
+        if os.isatty(0):
+            message = "standard input is the terminal, not a log"
+            hint = "pipe the log in: journalctl -u cuzk -f -o cat | cuzktop record FILE --log -"
+            raise SourceUnreadableError(message, hint=hint)
+        return os.dup(0)
+    except OSError:
+        message = "standard input is closed"
+        raise SourceUnreadableError(message, hint="pipe the log in, or name a file") from None
