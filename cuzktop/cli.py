@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import re
 import sys
 import time
 from collections import deque
@@ -18,7 +17,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypedDict
 
-from cuzktop import __version__
+from cuzktop import arguments
 from cuzktop.errors import (
     EXIT_NOTHING_FOUND,
     EXIT_OK,
@@ -29,11 +28,11 @@ from cuzktop.errors import (
 )
 from cuzktop.settings import (
     DEFAULT_INTERVAL_S,
-    DEFAULT_WINDOW_S,
     START_BACK_BYTES,
     START_BACK_MS,
     Settings,
 )
+from cuzktop.where import STDIN, Log, locate
 
 if TYPE_CHECKING:
     from cuzktop.analysis.diagnosis import Measured
@@ -46,24 +45,13 @@ if TYPE_CHECKING:
 
     Readings = Callable[[], Iterable[GpuSampled]]
 
-STDIN = Path("-")
 SNIFF_BYTES = 4096  # tell a text from anything else
 BEING_WRITTEN_MS = 10_000.0  # a snapshot asks NVML only about a log this young
 SAMPLE_APART_S = 1.0
 RECORDING = b"cuzktop-recording "  # how a recording begins
 BESIDE_KEPT = 30_000  # of a recording's readings, for a snapshot: an hour of eight GPUs
 INTERRUPTED = 130
-
-EPILOG = """\
-examples:
-  cuzktop --demo                                a canned log, played live
-  cuzktop /var/log/cuzk.log                     follow a file (start cuzk with  > log 2>&1)
-  journalctl -u cuzk -f -o cat | cuzktop -      follow the journal
-  cuzktop snapshot LOG --json                   one picture for a script
-  cuzktop report LOG                            the whole log, summed up
-
-exit status: 0 fine; 1 the log holds no cuzk line; 2 usage, or a source that can't be read
-"""
+JOURNAL_LINES = 100_000  # of a unit's journal, for a picture: a few hours of a fast GPU
 
 
 def wall_ms() -> float:
@@ -71,218 +59,17 @@ def wall_ms() -> float:
     return time.time() * 1000.0
 
 
-# ---------------------------------------------------------------- arguments
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]
-        raise UsageError(message, hint=f"see {self.prog} --help")
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.1 <= value <= 86_400:
-        message = f"{text!r} is no number of seconds between 0.1 and 86400"
-        raise argparse.ArgumentTypeError(message)
-    return value
-
-
-def _speed(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.01 <= value <= 10_000:
-        message = f"{text!r} is no speed between 0.01 and 10000"
-        raise argparse.ArgumentTypeError(message)
-    return value
-
-
-def _position(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1e9:
-        message = f"{text!r} is no number of seconds from 0 on"
-        raise argparse.ArgumentTypeError(message)
-    return value
-
-
-def _whole(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        message = f"{text!r} is no whole number above 0"
-        raise argparse.ArgumentTypeError(message)
-    return value
-
-
-def _add_common(parser: argparse.ArgumentParser, *, screen: bool) -> None:
-    parser.add_argument(
-        "--demo", nargs="?", const="", metavar="NAME", help="a canned log (see --list-demos)"
-    )
-    parser.add_argument("-C", "--no-color", action="store_true", help="no colours")
-    parser.add_argument("-U", "--ascii", action="store_true", help="ASCII characters only")
-    if not screen:
-        parser.add_argument("--json", action="store_true", help="the JSON document")
-        parser.add_argument("-w", "--width", type=_whole, metavar="COLS", help="columns of text")
-
-
-def _add_window(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--window",
-        type=_seconds,
-        default=DEFAULT_WINDOW_S,
-        metavar="SECS",
-        help="what shares cover: the last SECS seconds (60)",
-    )
-
-
-def _main_parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="cuzktop",
-        description="A top for cuzk: is the GPU computing, and if not, what does it wait for?",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="cuzktop [LOG | - | snapshot ... | report ...] [options]",
-    )
-    parser.add_argument("log", nargs="?", metavar="LOG", help="the daemon's log; - reads stdin")
-    parser.add_argument("--version", action="version", version=f"cuzktop {__version__}")
-    parser.add_argument("--list-demos", action="store_true", help="name the canned logs")
-    parser.add_argument("--speed", type=_speed, default=1.0, metavar="X", help="a demo's speed (1)")
-    parser.add_argument("--at", type=_position, metavar="SECS", help="where the demo begins")
-    parser.add_argument(
-        "-d",
-        "--delay",
-        type=_seconds,
-        default=DEFAULT_INTERVAL_S,
-        metavar="SECS",
-        help="time between pictures (1)",
-    )
-    parser.add_argument("-n", type=_whole, metavar="N", help="so many pictures, with -b")
-    parser.add_argument("-b", "--batch", action="store_true", help="print pictures as text")
-    parser.add_argument(
-        "-1", "--once", action="store_true", help="print one picture and exit, like snapshot"
-    )
-    parser.add_argument("-M", "--no-mouse", action="store_true", help="leave the mouse alone")
-    parser.add_argument("--json", action="store_true", help="with --once: the JSON document")
-    parser.add_argument("-w", "--width", type=_whole, metavar="COLS", help="with -b: columns")
-    _add_window(parser)
-    _add_common(parser, screen=True)
-    return parser
-
-
-def _snapshot_parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="cuzktop snapshot",
-        description="One picture, right after the last complete line of LOG, as text or JSON.",
-    )
-    parser.add_argument("log", nargs="?", metavar="LOG", help="the daemon's log; - reads stdin")
-    parser.add_argument("-n", type=_whole, metavar="N", help="repeat it N times")
-    parser.add_argument(
-        "-d", "--delay", type=_seconds, metavar="SECS", help="repeat it every SECS seconds"
-    )
-    parser.add_argument("--fast", action="store_true", help="no second GPU reading, no rates")
-    _add_window(parser)
-    _add_common(parser, screen=False)
-    return parser
-
-
-def _report_parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="cuzktop report", description="The whole of LOG, summed up, as text or JSON."
-    )
-    parser.add_argument("log", nargs="?", metavar="LOG", help="the daemon's log; - reads stdin")
-    parser.add_argument(
-        "--samples", type=Path, metavar="CSV", help="readings by nvidia-smi --format=csv -lms N"
-    )
-    parser.add_argument(
-        "--samples-utc", action="store_true", help="their clock is UTC, not the local time"
-    )
-    _add_common(parser, screen=False)
-    return parser
-
-
-def _bytes(text: str) -> int:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmgt]?)i?b?", text.strip().lower())
-    value = 0 if match is None else float(match[1]) * 1024.0 ** " kmgt".index(match[2] or " ")
-    if not 1024 * 1024 <= value <= 2**50:
-        message = f"{text!r} is no size from 1M on (500M, 2G)"
-        raise argparse.ArgumentTypeError(message)
-    return int(value)
-
-
-def _age(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 10.0 <= value <= 1e9:
-        message = f"{text!r} is no number of seconds from 10 on"
-        raise argparse.ArgumentTypeError(message)
-    return value
-
-
-def _record_parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="cuzktop record",
-        description="Record the log's lines and the readings of GPUs and host, with their times."
-        " Ctrl-C ends it.",
-    )
-    parser.add_argument(
-        "file", metavar="FILE", type=Path, help="a new file; FILE.1 comes beside it"
-    )
-    parser.add_argument("--log", type=Path, metavar="LOG", help="the daemon's log; - reads stdin")
-    parser.add_argument(
-        "--max-size", type=_bytes, metavar="SIZE", help="drop what is oldest beyond it (1G)"
-    )
-    parser.add_argument("--max-age", type=_age, metavar="SECS", help="drop what is older (nothing)")
-    parser.add_argument("-q", "--quiet", action="store_true", help="say only what is wrong")
-    return parser
-
-
-def _replay_parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="cuzktop replay", description="Play a recording on the screen, in its own time."
-    )
-    parser.add_argument("log", metavar="FILE", help="what cuzktop record wrote")
-    parser.add_argument("--speed", type=_speed, default=1.0, metavar="X", help="times as fast (1)")
-    parser.add_argument(
-        "--at", metavar="TIME", help="seconds after its beginning, or a time (UTC): 14:30:05"
-    )
-    parser.add_argument(
-        "-d",
-        "--delay",
-        type=_seconds,
-        default=DEFAULT_INTERVAL_S,
-        metavar="SECS",
-        help="time between pictures (1)",
-    )
-    parser.add_argument("-M", "--no-mouse", action="store_true", help="leave the mouse alone")
-    _add_window(parser)
-    parser.add_argument("-C", "--no-color", action="store_true", help="no colours")
-    parser.add_argument("-U", "--ascii", action="store_true", help="ASCII characters only")
-    parser.set_defaults(demo=None, n=None, json=False, width=None)
-    return parser
-
-
 # ---------------------------------------------------------------- main
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit status."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
         if sys.stdout is None:
             message = "standard output is closed"
             raise UsageError(message, hint="send it to a terminal, a file or a pipe")
-        return _run(arguments)
+        return _run(words)
     except CuzktopError as error:
         _say(str(error))
         return error.exit_code
@@ -310,18 +97,16 @@ def _abandon_stdout() -> None:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
-def _run(arguments: list[str]) -> int:
-    if arguments[:1] == ["report"]:
-        return _report(_report_parser().parse_args(arguments[1:]))
-    if arguments[:1] == ["snapshot"]:
-        return _snapshot(_snapshot_parser().parse_args(arguments[1:]))
-    if arguments[:1] == ["record"]:
-        return _record(_record_parser().parse_args(arguments[1:]))
-    if arguments[:1] == ["replay"]:
-        return _replay(_replay_parser().parse_args(arguments[1:]))
-    options = _main_parser().parse_args(arguments)
+def _run(words: list[str]) -> int:
+    command = COMMANDS.get(words[0]) if words else None
+    if command is not None:
+        parser, run = command
+        return run(parser().parse_args(words[1:]))
+    options = arguments.main_parser().parse_args(words)
     if options.list_demos:
         return _list_demos()
+    if options.list:
+        return _list_daemons(options)
     if options.once or options.batch:
         options.fast = False
         if options.once:
@@ -340,25 +125,21 @@ def _list_demos() -> int:
     return EXIT_OK
 
 
+def _list_daemons(options: argparse.Namespace) -> int:
+    from cuzktop.doctor import daemon_rows  # noqa: PLC0415
+    from cuzktop.headless.doctor import daemons_text  # noqa: PLC0415
+    from cuzktop.sources.discovery import ProcReader, choose, find_daemons  # noqa: PLC0415
+
+    daemons = find_daemons(ProcReader())
+    if not daemons:
+        choice = choose(())
+        _say(f"{choice.text}: {choice.hint}")
+        return EXIT_NOTHING_FOUND
+    sys.stdout.write(daemons_text(daemon_rows(daemons, wall_ms()), **_look(options, sys.stdout)))
+    return EXIT_OK
+
+
 # ---------------------------------------------------------------- sources
-
-
-def _log_path(options: argparse.Namespace) -> Path:
-    """The log that was asked for; a demo's own."""
-    if options.demo is not None:
-        if options.log is not None:
-            message = "a log and --demo at once"
-            raise UsageError(message, hint="give one of them")
-        from cuzktop.sources.replay import DEFAULT_DEMO, demo  # noqa: PLC0415
-
-        return demo(options.demo or DEFAULT_DEMO).log
-    if options.log is None:
-        message = "no log given"
-        raise UsageError(
-            message,
-            hint="name the daemon's log, pipe it to `cuzktop -`, or look at `cuzktop --demo`",
-        )
-    return Path(options.log)
 
 
 def _start_at(options: argparse.Namespace) -> float | None:
@@ -370,8 +151,14 @@ def _start_at(options: argparse.Namespace) -> float | None:
     return demo(options.demo or DEFAULT_DEMO).start_s
 
 
-def _open(path: Path) -> Iterator[bytes]:
-    """The log's blocks, from its beginning."""
+def _open(log: Log, journal_lines: int | None = None) -> Iterator[bytes]:
+    """The log's blocks, from its beginning; of a journal at most its last `journal_lines`."""
+    if log.unit is not None:
+        from cuzktop.sources.journal import journal_blocks  # noqa: PLC0415
+
+        yield from journal_blocks(log.unit, user=log.user_unit, lines=journal_lines)
+        return
+    path = log.path
     from cuzktop.sources.files import open_log, read_blocks  # noqa: PLC0415
 
     if path == STDIN:
@@ -384,12 +171,12 @@ def _open(path: Path) -> Iterator[bytes]:
         yield from read_blocks(file)
 
 
-def _source(path: Path, scanner: LogScanner) -> Source:
+def _source(log: Log, scanner: LogScanner) -> Source:
     from cuzktop.frame import Source as SourceFigures  # noqa: PLC0415
 
     counts = scanner.counts
     return SourceFigures(
-        path=str(path),
+        path=str(log.path),
         bytes=counts.bytes,
         lines=counts.lines,
         events=counts.events,
@@ -403,18 +190,17 @@ def _ours(scanner: LogScanner) -> bool:
     return bool(counts.timeline or counts.timing or counts.tracing)
 
 
-def _warn_foreign(path: Path, scanner: LogScanner) -> int:
+def _warn_foreign(log: Log, scanner: LogScanner) -> int:
     """Say on standard error why nothing was found; the exit status."""
     what = "holds no cuzk line" if scanner.counts.bytes else "is empty"
-    name = "standard input" if path == STDIN else str(path)
-    if path != STDIN and scanner.counts.bytes:
-        from cuzktop.sources.files import is_stream, open_log, sniff  # noqa: PLC0415
+    if scanner.counts.bytes and not _is_stream(log):
+        from cuzktop.sources.files import open_log, sniff  # noqa: PLC0415
 
-        if not is_stream(path):
-            with open_log(path) as file:
-                what = sniff(file.read(SNIFF_BYTES)) or what
+        with open_log(log.path) as file:
+            what = sniff(file.read(SNIFF_BYTES)) or what
     _say(
-        f"{name} {what}: is it the daemon's log, with standard output and error (cuzk > log 2>&1)?"
+        f"{log.name} {what}: is it the daemon's log, with standard output and error"
+        " (cuzk > log 2>&1)?"
     )
     return EXIT_NOTHING_FOUND
 
@@ -450,12 +236,12 @@ def _report(options: argparse.Namespace) -> int:
     from cuzktop.parse.scanner import LogScanner  # noqa: PLC0415
     from cuzktop.reading import LogSummary  # noqa: PLC0415
 
-    path = _log_path(options)
+    log = locate(options)
     samples = _samples_of(options)
     next(_read_samples(samples), None)  # a CSV that can't be read is said before the log is
     scanner = LogScanner()
     tallies: dict[int, RowsTally] = {}
-    blocks, parser, readings = _recorded(path, scanner, samples)
+    blocks, parser, readings = _recorded(log, scanner, samples)
 
     def measure(run: Run) -> Mapping[int, Measured]:
         return _measured(run, readings)
@@ -464,8 +250,8 @@ def _report(options: argparse.Namespace) -> int:
         if not options.json:
             summary.on_row = lambda run, row: tallies.setdefault(run.index, RowsTally()).add(row)
         summary.read(blocks, parser)
-        _warn_damaged(path, parser, scanner)
-        source = _source(path, scanner)
+        _warn_damaged(log, parser, scanner)
+        source = _source(log, scanner)
         if options.json:
             write_report(
                 sys.stdout,
@@ -477,20 +263,20 @@ def _report(options: argparse.Namespace) -> int:
             reports = [report for report, _ in summary.runs]
             sys.stdout.write(report_text(reports, source, tallies, **look))
     sys.stdout.flush()
-    return EXIT_OK if _ours(scanner) else _warn_foreign(path, scanner)
+    return EXIT_OK if _ours(scanner) else _warn_foreign(log, scanner)
 
 
 def _recorded(
-    path: Path, scanner: LogScanner, samples: tuple[Path, bool] | None
+    log: Log, scanner: LogScanner, samples: tuple[Path, bool] | None
 ) -> tuple[Iterable[bytes], LogParser, Readings | None]:
     """What to read, with which parser, and what gives the GPU readings of that time.
 
     A recording has its own; a CSV that was asked for goes before them.
     """
-    stream = _is_stream(path)
-    if not stream and not _is_recording(path):
+    stream = _is_stream(log)
+    if log.is_journal or (not stream and not _is_recording(log.path)):
         csv = None if samples is None else lambda: _read_samples(samples)
-        return _open(path), scanner, csv
+        return _open(log), scanner, csv
     from cuzktop.sources.recording import (  # noqa: PLC0415
         KeptReadings,
         RecordingParser,
@@ -500,22 +286,23 @@ def _recorded(
 
     kept = KeptReadings()  # a stream can't be read again for them
     blocks, parser = as_log(
-        _open(path),
+        _open(log),
         scanner,
-        path=None if stream else path,
+        path=None if stream else log.path,
         on_event=kept.add if stream else None,
     )
     if samples is not None:
         return blocks, parser, lambda: _read_samples(samples)
     if not isinstance(parser, RecordingParser):
         return blocks, parser, None
-    return blocks, parser, (lambda: kept) if stream else (lambda: recording_samples(path))
+    return blocks, parser, (lambda: kept) if stream else (lambda: recording_samples(log.path))
 
 
-def _is_stream(path: Path) -> bool:
+def _is_stream(log: Log) -> bool:
+    """Whether it can be read only once, from its beginning."""
     from cuzktop.sources.files import is_stream  # noqa: PLC0415
 
-    return path == STDIN or is_stream(path)
+    return log.is_journal or log.path == STDIN or is_stream(log.path)
 
 
 def _is_recording(path: Path) -> bool:
@@ -526,13 +313,13 @@ def _is_recording(path: Path) -> bool:
         return next(read_blocks(file, len(RECORDING)), b"") == RECORDING
 
 
-def _warn_damaged(path: Path, parser: LogParser, scanner: LogScanner) -> None:
+def _warn_damaged(log: Log, parser: LogParser, scanner: LogScanner) -> None:
     if parser is scanner:
         return
     from cuzktop.sources.recording import RecordingParser  # noqa: PLC0415
 
     if isinstance(parser, RecordingParser) and (text := parser.damage.text()):
-        _say(f"{path}: {text}")
+        _say(f"{log.path}: {text}")
 
 
 def _measured(run: Run, readings: Readings | None) -> Mapping[int, Measured]:
@@ -596,20 +383,20 @@ def _ascii(options: argparse.Namespace, out: TextIO) -> bool:
 
 
 def _snapshot(options: argparse.Namespace) -> int:
-    path = _log_path(options)
+    log = locate(options)
     times = options.n or (1 if options.delay is None else sys.maxsize)
-    if path == STDIN and times > 1:
+    if log.path == STDIN and times > 1:
         message = "standard input can be read once only"
         raise UsageError(message, hint="name the log's file to repeat the picture")
     status = EXIT_OK
     for index in range(times):
         if index:
             time.sleep(options.delay or DEFAULT_INTERVAL_S)
-        status = _one_snapshot(options, path, first=index == 0)
+        status = _one_snapshot(options, log, first=index == 0)
     return status
 
 
-def _one_snapshot(options: argparse.Namespace, path: Path, *, first: bool) -> int:
+def _one_snapshot(options: argparse.Namespace, log: Log, *, first: bool) -> int:
     from cuzktop.headless.snapshot import snapshot_document  # noqa: PLC0415
     from cuzktop.parse.scanner import LogScanner  # noqa: PLC0415
     from cuzktop.picture import Picture  # noqa: PLC0415
@@ -617,17 +404,17 @@ def _one_snapshot(options: argparse.Namespace, path: Path, *, first: bool) -> in
     scanner = LogScanner()
     picture = Picture(window_s=options.window)
     beside: deque[SampleEvent] = deque(maxlen=BESIDE_KEPT)
-    blocks, parser = _tail(path, scanner, beside.append)
+    blocks, parser = _tail(log, scanner, beside.append)
     for block in blocks:
         picture.feed(parser.feed(block))
     # A half line at the end is not complete yet: it is left alone.
     if parser is scanner or _samples_of(options) is not None:
-        _add_samples(options, path, picture)
+        _add_samples(options, log, picture)
     else:  # a recording has its own; what came after the last line is not true right after it
         run = picture.model.run
         until = math.inf if run.epoch_us is None else run.epoch_us / 1000.0 + run.clock
         picture.feed(event for event in beside if event.at_ms <= until)
-    frame = picture.frame(source=_source(path, scanner), now_ms=_now_ms(scanner, picture))
+    frame = picture.frame(source=_source(log, scanner), now_ms=_now_ms(scanner, picture))
     if options.json:
         import json  # noqa: PLC0415
 
@@ -640,7 +427,7 @@ def _one_snapshot(options: argparse.Namespace, path: Path, *, first: bool) -> in
             sys.stdout.write("\n")
         sys.stdout.write(snapshot_text(frame, **_look(options, sys.stdout)))
     sys.stdout.flush()
-    return EXIT_OK if _ours(scanner) else _warn_foreign(path, scanner)
+    return EXIT_OK if _ours(scanner) else _warn_foreign(log, scanner)
 
 
 def _now_ms(scanner: LogScanner, picture: Picture) -> float | None:
@@ -650,27 +437,27 @@ def _now_ms(scanner: LogScanner, picture: Picture) -> float | None:
 
 
 def _tail(
-    path: Path, scanner: LogScanner, take: Callable[[SampleEvent], object]
+    log: Log, scanner: LogScanner, take: Callable[[SampleEvent], object]
 ) -> tuple[Iterable[bytes], LogParser]:
     """The end of a log or recording, and the parser for it."""
-    stream = _is_stream(path)
+    if log.is_journal:
+        return _open(log, JOURNAL_LINES), scanner
+    stream = _is_stream(log)
+    path = log.path
     if not stream and not _is_recording(path):
         return _tail_blocks(path), scanner
     from cuzktop.sources.recording import RecordingParser, as_log, recording_tail  # noqa: PLC0415
 
     if stream:
-        return as_log(_open(path), scanner, on_event=take)
+        return as_log(_open(log), scanner, on_event=take)
     tail = recording_tail(path, back_ms=START_BACK_MS, max_bytes=START_BACK_BYTES)
     return tail, RecordingParser(scanner, take, name=str(path))
 
 
 def _tail_blocks(path: Path) -> Iterable[bytes]:
     """The log's end: what is in flight, at least ten minutes, at most 64 MB."""
-    from cuzktop.sources.files import find_start, is_stream, open_log, read_blocks  # noqa: PLC0415
+    from cuzktop.sources.files import find_start, open_log, read_blocks  # noqa: PLC0415
 
-    if path == STDIN or is_stream(path):
-        yield from _open(path)
-        return
     with open_log(path) as file:
         if file.seekable():
             start = find_start(file, back_ms=START_BACK_MS, max_bytes=START_BACK_BYTES)
@@ -678,7 +465,7 @@ def _tail_blocks(path: Path) -> Iterable[bytes]:
         yield from read_blocks(file)
 
 
-def _add_samples(options: argparse.Namespace, path: Path, picture: Picture) -> None:
+def _add_samples(options: argparse.Namespace, log: Log, picture: Picture) -> None:
     """Readings for the snapshot: a demo's own, or two of the cards if the log is being written."""
     samples = _samples_of(options)
     run = picture.model.run
@@ -690,11 +477,11 @@ def _add_samples(options: argparse.Namespace, path: Path, picture: Picture) -> N
     if options.demo is not None:
         picture.sampler_note = "this demo has no GPU readings"
         return
-    if path == STDIN:
+    if log.path == STDIN:
         picture.sampler_note = "not measured: the log came through a pipe"
         return
     try:
-        age_ms = wall_ms() - path.stat().st_mtime * 1000.0
+        age_ms = 0.0 if log.is_journal else wall_ms() - log.path.stat().st_mtime * 1000.0
     except OSError:
         return
     if age_ms > BEING_WRITTEN_MS:
@@ -712,18 +499,25 @@ def _record(options: argparse.Namespace) -> int:
     from cuzktop.sources.recorder import record  # noqa: PLC0415
     from cuzktop.sources.recording import DEFAULT_MAX_BYTES  # noqa: PLC0415
 
-    if options.log is None:
-        message = "no log given"
-        raise UsageError(message, hint="name the daemon's log with --log, or pipe it to --log -")
+    log = locate(options)
+    source = None
+    if log.unit is not None:
+        from cuzktop.sources.journal import JournalReader  # noqa: PLC0415
+
+        unit, user = log.unit, log.user_unit
+        source = lambda parser, emit: JournalReader(  # noqa: E731
+            unit, parser, emit, clock=wall_ms, user=user
+        )
     record(
         options.file,
-        options.log,
+        log.path,
         wall_ms=wall_ms,
         monotonic_s=time.monotonic,
         say=_say,
         max_bytes=options.max_size or DEFAULT_MAX_BYTES,
         max_age_s=options.max_age,
         quiet=options.quiet,
+        source=source,
     )
     return EXIT_OK
 
@@ -741,12 +535,113 @@ def _replay(options: argparse.Namespace) -> int:
     return _screen(options)
 
 
+# ---------------------------------------------------------------- comparison, trace, doctor
+
+
+def _diff(options: argparse.Namespace) -> int:
+    from cuzktop.analysis.compare import compare  # noqa: PLC0415
+    from cuzktop.headless.diff import (  # noqa: PLC0415
+        diff_document,
+        diff_text,
+        summarise_for_diff,
+    )
+    from cuzktop.parse.scanner import LogScanner  # noqa: PLC0415
+
+    if len(options.logs) < 2:
+        message = "one log can't be compared"
+        raise UsageError(message, hint="name two, or more for a sweep")
+    figures = []
+    status = EXIT_OK
+    for name in options.logs:
+        log = Log(path=Path(name))
+        scanner = LogScanner()
+        blocks, parser, readings = _recorded(log, scanner, None)
+        measure = _measure_by(readings)
+        figures.append(summarise_for_diff(blocks, parser, name, measure))
+        if not _ours(scanner):
+            status = _warn_foreign(log, scanner)
+    comparison = compare(figures)
+    if options.json:
+        import json  # noqa: PLC0415
+
+        json.dump(diff_document(comparison), sys.stdout, allow_nan=False)
+        sys.stdout.write("\n")
+    else:
+        sys.stdout.write(diff_text(comparison, **_look(options, sys.stdout)))
+    sys.stdout.flush()
+    return status
+
+
+def _measure_by(readings: Readings | None) -> Callable[[Run], Mapping[int, Measured]]:
+    return lambda run: _measured(run, readings)
+
+
+def _trace(options: argparse.Namespace) -> int:
+    from cuzktop.headless.trace import write_trace  # noqa: PLC0415
+    from cuzktop.parse.scanner import LogScanner  # noqa: PLC0415
+
+    log = locate(options)
+    samples = _samples_of(options)
+    next(_read_samples(samples), None)
+    scanner = LogScanner()
+    blocks, parser, readings = _recorded(log, scanner, samples)
+    given: Iterable[GpuSampled] = () if readings is None else _Late(readings)
+    if options.output == "-":
+        write_trace(sys.stdout, blocks, parser, given, name=str(log.path))
+        sys.stdout.flush()
+    else:
+        try:
+            with open(options.output, "w", encoding="utf-8") as out:  # noqa: PTH123
+                counts = write_trace(out, blocks, parser, given, name=str(log.path))
+        except OSError as error:
+            message = f"cannot write {options.output}: {(error.strerror or str(error)).lower()}"
+            raise UsageError(message, hint="name another file with -o") from None
+        _say(
+            f"{options.output}: {counts.events} events of {counts.partitions} partitions;"
+            " open it in ui.perfetto.dev"
+        )
+    return EXIT_OK if _ours(scanner) else _warn_foreign(log, scanner)
+
+
+class _Late:
+    """Readings that are read when they are asked for: a stream's come with its log."""
+
+    def __init__(self, readings: Readings) -> None:
+        self._readings = readings
+
+    def __iter__(self) -> Iterator[GpuSampled]:
+        return iter(self._readings())
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from cuzktop.doctor import Asked, Tools, failed, read_terminal, run_checks  # noqa: PLC0415
+    from cuzktop.headless.doctor import doctor_document, doctor_text  # noqa: PLC0415
+
+    asked = Asked(
+        log=None if options.log is None else Path(options.log),
+        pid=options.pid,
+        unit=options.journal,
+        status=options.status,
+    )
+    terminal = read_terminal(sys.stdout, os.environ)
+    checks = run_checks(asked, Tools(wall_ms=wall_ms, terminal=terminal))
+    if options.json:
+        import json  # noqa: PLC0415
+
+        json.dump(doctor_document(checks), sys.stdout, allow_nan=False)
+        sys.stdout.write("\n")
+    else:
+        sys.stdout.write(doctor_text(checks, **_look(options, sys.stdout)))
+    sys.stdout.flush()
+    return int(failed(checks))
+
+
 # ---------------------------------------------------------------- screen
 
 
 def _screen(options: argparse.Namespace) -> int:
-    path = _log_path(options)
-    reason = _no_screen(path)
+    log = locate(options)
+    reason = _no_screen(log.path)
     if reason:
         options.fast = False
         options.delay = None if options.n is None else options.delay
@@ -757,7 +652,7 @@ def _screen(options: argparse.Namespace) -> int:
     from cuzktop.live import run_live  # noqa: PLC0415
 
     settings = Settings(
-        log=path,
+        log=log.path,
         interval_s=options.delay,
         window_s=options.window,
         colour=not (options.no_color or os.environ.get("NO_COLOR")),
@@ -771,7 +666,14 @@ def _screen(options: argparse.Namespace) -> int:
     make_samples: Callable[[], Iterable[GpuSampled]] | None = None
     if samples is not None:
         make_samples = lambda: _read_samples(samples)  # noqa: E731
-    return run_live(settings, wall_ms=wall_ms, monotonic_s=time.monotonic, samples=make_samples)
+    return run_live(
+        settings,
+        log,
+        status=getattr(options, "status", None) or log.status,
+        wall_ms=wall_ms,
+        monotonic_s=time.monotonic,
+        samples=make_samples,
+    )
 
 
 def _no_screen(path: Path) -> str:
@@ -790,3 +692,17 @@ def _no_screen(path: Path) -> str:
             return "there is no terminal to read keys from"
         os.close(was_input)
     return ""
+
+
+COMMANDS: Mapping[
+    str,
+    tuple[Callable[[], argparse.ArgumentParser], Callable[[argparse.Namespace], int]],
+] = {
+    "report": (arguments.report_parser, _report),
+    "snapshot": (arguments.snapshot_parser, _snapshot),
+    "diff": (arguments.diff_parser, _diff),
+    "trace": (arguments.trace_parser, _trace),
+    "record": (arguments.record_parser, _record),
+    "replay": (arguments.replay_parser, _replay),
+    "doctor": (arguments.doctor_parser, _doctor),
+}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cuzktop.events import DaemonStatus
 from cuzktop.logbook import LogBook
 
 TIME_CLASSES = ("kernel", "barrier", "lock_overhead", "handoff", "starved", "no_work")
@@ -221,12 +222,15 @@ class Alert:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Proofs:
-    """Counts of jobs; `seconds_per_proof` is json-contract's."""
+    """Counts of jobs; None where the log has no tracing lines, which alone say what became of them.
 
-    completed: int = 0
-    failed: int = 0
-    in_flight: int = 0
-    lost: int = 0
+    `seconds_per_proof` is from the first SYNTH_START to the last proof, over the proofs.
+    """
+
+    completed: int | None = 0
+    failed: int | None = 0
+    in_flight: int | None = 0
+    lost: int | None = 0
     seconds_per_proof: float | None = None
 
 
@@ -299,6 +303,8 @@ class Frame:
     herd: Herd | None = None
     book: LogBook | None = None  # the daemon's latest lines
     settings: Mapping[str, str] = field(default_factory=dict)  # as the start-up lines state them
+    status: DaemonStatus | None = None  # the daemon's own words, a second opinion
+    status_note: str = ""  # why there is none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

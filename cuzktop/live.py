@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Protocol
 
 from cuzktop.engine import Engine, Inbox
 from cuzktop.errors import EXIT_OK, SourceUnreadableError
-from cuzktop.events import GpuSampled
+from cuzktop.events import GpuSampled, SourceNote
 from cuzktop.logbook import LogBook
 from cuzktop.parse.scanner import LogScanner
 from cuzktop.picture import Picture
 from cuzktop.settings import Settings
+from cuzktop.where import STDIN, Log
 
 
 class LogSource(Protocol):
@@ -29,18 +29,21 @@ class LogSource(Protocol):
 
 def run_live(
     settings: Settings,
+    log: Log,
     *,
+    status: str | None,
     wall_ms: Callable[[], float],
     monotonic_s: Callable[[], float],
     samples: Callable[[], Iterable[GpuSampled]] | None,
 ) -> int:
     """Show the screen until the user leaves; the exit status.
 
-    Raises SourceUnreadableError before anything is drawn when the log can't be read.
+    `status` is the address of the daemon's status server, if there is one. Raises
+    SourceUnreadableError before anything is drawn when the log can't be read.
     """
     from cuzktop.tui.app import CuzktopApp  # noqa: PLC0415 (a second of imports, only for this)
 
-    path = settings.log or Path("-")
+    path = log.path
     scanner = LogScanner()
     inbox = Inbox()
     picture = Picture(window_s=settings.window_s)
@@ -57,7 +60,9 @@ def run_live(
 
     from cuzktop.sources.recording import is_recording_file  # noqa: PLC0415
 
-    played = settings.demo is not None or is_recording_file(path)
+    if log.unsure:
+        inbox.put([SourceNote(wall_ms(), "warning", log.note)])
+    played = settings.demo is not None or (not log.is_journal and is_recording_file(path))
     if played:
         from cuzktop.sources.replay import Replay  # noqa: PLC0415
 
@@ -77,7 +82,12 @@ def run_live(
         title = str(path) if settings.demo is None else f"demo {settings.demo or path.parent.name}"
         if settings.demo is not None and samples is None:
             picture.sampler_note = "this demo has no GPU readings"
-    elif path == Path("-"):
+    elif log.unit is not None:
+        from cuzktop.sources.journal import JournalReader  # noqa: PLC0415
+
+        source = JournalReader(log.unit, scanner, inbox.emit, clock=wall_ms, user=log.user_unit)
+        title = log.name
+    elif path == STDIN:
         from cuzktop.sources.stdin import StreamReader, reopen_tty  # noqa: PLC0415
 
         if sys.stdin.isatty():
@@ -125,7 +135,15 @@ def run_live(
     app.on_interval = engine.set_interval
     recorded = played and settings.demo is None
     app.on_started = lambda: _start(
-        source, engine, inbox, wall_ms, stop, gpus=not played, host=not recorded
+        source,
+        engine,
+        inbox,
+        wall_ms,
+        stop,
+        gpus=not played,
+        host=not recorded,
+        pid=log.pid,
+        status=None if played else status,
     )
     try:
         app.run(mouse=settings.mouse)
@@ -145,6 +163,8 @@ def _start(
     *,
     gpus: bool,
     host: bool,
+    pid: int | None,
+    status: str | None,
 ) -> None:
     """Start all threads: the log first, then the samplers that are wanted beside it."""
     source.start()
@@ -156,4 +176,9 @@ def _start(
     if host:
         from cuzktop.sources.host import HostSampler  # noqa: PLC0415
 
-        HostSampler(inbox.one(), wall_ms, stop).start()
+        HostSampler(inbox.one(), wall_ms, stop, daemon_pid=pid).start()
+    if status:
+        from cuzktop.sources.status import StatusPoller, address_of, parse_address  # noqa: PLC0415
+
+        address = address_of(status) or parse_address(status)
+        StatusPoller(address, inbox.one(), wall_ms, stop).start()

@@ -17,7 +17,15 @@ from cuzktop.analysis.live import STAGES as LOCK_STAGES
 from cuzktop.analysis.live import LiveCall, live_calls, lock_of
 from cuzktop.analysis.occupancy import Phases, weighted
 from cuzktop.analysis.rows import partition_row
-from cuzktop.analysis.summary import proofs, started_us, waiting_spans, why_unknown
+from cuzktop.analysis.second_opinion import LogPicture, disagreements
+from cuzktop.analysis.summary import (
+    is_placed,
+    proofs,
+    started_us,
+    waiting_spans,
+    why_unknown,
+    why_without_shares,
+)
 from cuzktop.analysis.throughput import StageTable
 from cuzktop.events import (
     Event,
@@ -26,6 +34,8 @@ from cuzktop.events import (
     HostSampled,
     PlayedAgain,
     SourceNote,
+    StatusNote,
+    StatusRead,
 )
 from cuzktop.logbook import LogBook
 from cuzktop.model.attribution import C6, C7, C8, C9
@@ -52,6 +62,8 @@ class Picture:
         self.sampler_note = ""
         self.host: HostSampled | None = None
         self.source_note = ""
+        self.status: StatusRead | None = None
+        self.status_note = ""
         self._notes: deque[fr.Alert] = deque(maxlen=20)
         self._stages: Mapping[str, fr.StageStats] = {}
         self._stage_rows = 0
@@ -77,6 +89,10 @@ class Picture:
                 self.host = event
             elif isinstance(event, SourceNote):
                 self._note(event)
+            elif isinstance(event, StatusRead):
+                self.status, self.status_note = event, ""
+            elif isinstance(event, StatusNote):
+                self.status_note = event.text
             elif isinstance(event, PlayedAgain):
                 self.model.feed(log)
                 log.clear()
@@ -159,7 +175,9 @@ class Picture:
             window = None
             if gpu.first_start is not None:
                 phases = self._phases(gpu, calls, max(start, gpu.first_start), now)
-                window, gone = phases.shares(waiting, derived=not run.lock_lines)
+                window, gone = phases.shares(
+                    waiting, derived=not run.lock_lines, placed=is_placed(run, gpu)
+                )
                 starved.extend(gone)
                 windows.append(window)
             nvml = self._nvml(
@@ -214,12 +232,14 @@ class Picture:
             stages=self._stage_stats(),
             proofs=proofs(run),
             verdict=self._verdict(run, windows, wave, measured),
-            alerts=self._alerts(run),
+            alerts=(*self._alerts(run), *self._second_opinion(run, now)),
             host=self._host(),
             has_timeline=run.timeline_seen,
             has_timing=run.timing_seen,
             herd=herd,
             book=self.book,
+            status=None if self.status is None else self.status.status,
+            status_note=self.status_note,
             settings=dict(run.settings),
         )
 
@@ -362,7 +382,7 @@ class Picture:
             proofs=run.completed,
             wave=wave,
             measured=together,
-            why_unknown=unknown,
+            why_unknown=unknown or why_without_shares(run),
             step=(run.step_lo, run.step_hi),
             window=f"the last {self.window_s:.0f} s",
         )
@@ -370,6 +390,36 @@ class Picture:
     def _alerts(self, run: Run) -> tuple[fr.Alert, ...]:
         own = [fr.Alert(level=one.level, at_ms=one.at, text=one.text) for one in run.alerts]
         return (*self._notes, *own)
+
+    def _second_opinion(self, run: Run, now: float) -> list[fr.Alert]:
+        """Where the daemon's own status contradicts its log."""
+        if self.status is None:
+            return []
+        done = frozenset(
+            (job.id, index)
+            for job in run.jobs.values()
+            if job.ended is None
+            for index, part in job.parts.items()
+            if index is not None and part.state == "done"
+        )
+        brackets = {
+            (part.job.id, part.index): now - part.bracket_start
+            for part in run.in_flight.values()
+            if part.index is not None
+            and part.kind in {"porep", "snap"}
+            and part.bracket_start is not None
+            and part.bracket_end is None
+        }
+        seen = LogPicture(
+            run_age_ms=None if run.epoch_us is None else self.status.at_ms - run.epoch_us / 1000.0,
+            completed=None,
+            brackets=brackets,
+            done=done,
+        )
+        return [
+            fr.Alert(level="warning", at_ms=None, text=f"/status: {text}")
+            for text in disagreements(self.status.status, seen)
+        ]
 
     def _host(self) -> fr.Host | None:
         host = self.host

@@ -154,9 +154,11 @@ def test_line_ends_do_not_matter(tmp_path: Path, log: Path, capsys: Written) -> 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["report"], "no log given"),
-        (["snapshot"], "no log given"),
-        ([], "no log given"),
+        (["report"], "no process named cuzk or cuzk-daemon runs here"),
+        (["snapshot"], "no process named cuzk or cuzk-daemon runs here"),
+        ([], "no process named cuzk or cuzk-daemon runs here"),
+        (["report", "LOG", "--journal", "cuzk"], "a log and --journal at once"),
+        (["diff", "LOG"], "one log can't be compared"),
         (["report", "--demo", "nope"], "there is no demo 'nope': choose one of ninety-percent"),
         (["report", "LOG", "--demo"], "a log and --demo at once"),
         (["snapshot", "LOG", "--demo", "herd"], "a log and --demo at once"),

@@ -9,9 +9,10 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import logsim
 import pytest
-from logsim import Knobs
+
+from tests import logsim
+from tests.logsim import Knobs
 
 SMALL = Knobs(jobs=3, synth=900, cuts=30, srs=700, concurrency=2)
 CUZK = re.compile(rb"CUZK_(?:TIMING|NTT_H): [^\n]*\n")

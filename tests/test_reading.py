@@ -7,12 +7,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-import logsim
 import pytest
-from corelog import Json, Log, by_key, coloured, golden, only_run, read, report, scan
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from logsim import Knobs
 
 from cuzktop.analysis.rows import partition_row
 from cuzktop.analysis.summary import summarize
@@ -21,6 +18,9 @@ from cuzktop.events import LogEvent
 from cuzktop.frame import PartitionRow
 from cuzktop.model.reduce import Model
 from cuzktop.model.state import Partition, Run
+from tests import logsim
+from tests.corelog import Json, Log, by_key, coloured, golden, only_run, read, report, scan
+from tests.logsim import Knobs
 
 STEPS = [16, 18, 19, 21, 23, 24, 27, 28, 30, 31, 33, 36, 38, 40, 41, 45]
 SMALL = Knobs(jobs=3, synth=700, srs=300, cuts=0, torn=0.05)

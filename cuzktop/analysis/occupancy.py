@@ -17,6 +17,9 @@ from cuzktop.model.state import History
 KNOWN_SHARE = 0.97  # of the calls must have lock and kernel times, or the shares aren't given
 
 
+TWICE_HELD = 1.2  # the sum of the locks' times exceeds their union by no more on one card
+
+
 class Phases:
     """One GPU's calls over [start, end], as spans: what `shares` is made of."""
 
@@ -133,11 +136,22 @@ class Phases:
         if lock is not None:
             self.section_ms += clipped(lock[0], min(lock[1], lock[0] + section_ms), start, end)
 
-    def shares(self, waiting: Iterable[Span], *, derived: bool) -> tuple[Shares, list[Span]]:
+    def several_cards(self) -> bool:
+        """Whether the lock would have been held twice at a time: these calls ran on several GPUs.
+
+        One card's locks overlap only by the few milliseconds that their times are unsure.
+        """
+        held_ms = sum(clipped(lo, hi, self.start, self.end) for lo, hi in self.locks)
+        return held_ms > TWICE_HELD * length(united(self.locks, self.start, self.end))
+
+    def shares(
+        self, waiting: Iterable[Span], *, derived: bool, placed: bool = True
+    ) -> tuple[Shares, list[Span]]:
         """The shares of the span, and the spans in which the GPU starved.
 
-        `waiting` are spans in which some partition was on its way to the GPU. The lock's and the
-        kernels' shares are None when too few calls have them.
+        `waiting` are spans in which some partition was on its way to the GPU; `placed` says
+        whether the log tells which GPU the workers use. The lock's and the kernels' shares are
+        None when too few calls have them, or when calls of several GPUs can't be told apart.
         """
         span_ms = self.end - self.start
         if span_ms <= 0:
@@ -150,19 +164,21 @@ class Phases:
         percent = 100.0 / span_ms
         enough = self.total == 0 or self.known >= KNOWN_SHARE * self.total
         locked = self.total == 0 or self.unlocked <= (1 - KNOWN_SHARE) * self.total
+        if not placed and self.several_cards():
+            enough = locked = False
         lock_pct = kernel_pct = section_pct = None
         time_pct = None
         if enough:
-            kernel_pct = min(100.0, self.kernel_ms * percent)
-            section_pct = min(100.0, self.section_ms * percent)
+            kernel_pct = max(0.0, min(100.0, self.kernel_ms * percent))
+            section_pct = max(0.0, min(100.0, self.section_ms * percent))
         if locked:
             # A lock has one holder: where spans overlap, one is misplaced, and their sum is right.
             lock_ms = sum(clipped(lo, hi, self.start, self.end) for lo, hi in self.locks)
             lock_ms = min(lock_ms, bracket_ms)
             lock_pct = lock_ms * percent
             if enough:
-                kernel_ms = min(self.kernel_ms, lock_ms)
-                barrier_ms = min(self.barrier_ms, lock_ms - kernel_ms)
+                kernel_ms = max(0.0, min(self.kernel_ms, lock_ms))
+                barrier_ms = max(0.0, min(self.barrier_ms, lock_ms - kernel_ms))
                 spent = {
                     "kernel": kernel_ms,
                     "barrier": barrier_ms,

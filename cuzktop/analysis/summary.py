@@ -34,6 +34,8 @@ def proofs(run: Run) -> Proofs:
     seconds = None
     if run.completed and run.last_completed is not None and run.first_synth is not None:
         seconds = (run.last_completed - run.first_synth) / 1000.0 / run.completed
+    if not run.tracing_seen and run.timeline_seen:  # only tracing lines say that a proof is done
+        return Proofs(completed=None, failed=None, in_flight=None, lost=None)
     flying = sum(job.ended is None and not job.failed for job in run.jobs.values()) - run.lost
     return Proofs(
         completed=run.completed,
@@ -42,6 +44,11 @@ def proofs(run: Run) -> Proofs:
         lost=run.lost,
         seconds_per_proof=seconds,
     )
+
+
+def is_placed(run: Run, gpu: Gpu) -> bool:
+    """Whether the log says which GPU each of these workers uses."""
+    return all(worker in run.worker_gpu for worker in gpu.workers)
 
 
 def gpu_phases(gpu: Gpu, start: float, end: float) -> Phases:
@@ -64,7 +71,9 @@ def summarize(run: Run, stages: StageTable, measured: Mapping[int, Measured]) ->
         if gpu.first_start is None or gpu.last_end is None:
             continue
         phases = gpu_phases(gpu, gpu.first_start, gpu.last_end)
-        figures, starved_here = phases.shares(waiting, derived=not run.lock_lines)
+        figures, starved_here = phases.shares(
+            waiting, derived=not run.lock_lines, placed=is_placed(run, gpu)
+        )
         gap_count, gap_mean_ms = phases.bracket_gaps()
         nvml = measured.get(number)
         shares.append(figures)
@@ -98,7 +107,7 @@ def summarize(run: Run, stages: StageTable, measured: Mapping[int, Measured]) ->
             proofs=counts.completed or 0,
             wave=wave,
             measured=_together(shares, reports, measured),
-            why_unknown=why_unknown(run),
+            why_unknown=why_unknown(run) or why_without_shares(run),
             step=(run.step_lo, run.step_hi),
         ),
         alerts=tuple(Alert(level=one.level, at_ms=one.at, text=one.text) for one in run.alerts),
@@ -145,3 +154,16 @@ def why_unknown(run: Run) -> str:
     if not any(gpu.last_end for gpu in run.gpus.values()):
         return "no partition has finished on a GPU yet"
     return ""
+
+
+UNPLACED = (
+    "calls hold the lock at the same time, so there are several GPUs, and this log doesn't say"
+    " which worker uses which: the daemon's standard output is missing; start it with 2>&1"
+)
+
+
+def why_without_shares(run: Run) -> str:
+    """Why there are no shares although brackets have closed."""
+    if any(not is_placed(run, gpu) for gpu in run.gpus.values()):
+        return UNPLACED
+    return "too few calls have lock and kernel times in this log"

@@ -380,13 +380,18 @@ def put_proofs(page: Page, proofs: Proofs, since: str = "") -> None:
         an_hour = 3600.0 / proofs.seconds_per_proof
         pace = f"{proofs.seconds_per_proof:.1f} s a proof{page.dot}{an_hour:.1f} an hour"
     page.blank()
-    counts = (
-        f"{proofs.completed} completed",
-        f"{proofs.failed} failed",
-        f"{proofs.in_flight} in flight",
-        f"{proofs.lost} lost",
-    )
-    page.paragraph(page.dot.join(counts), label="Proofs  ", label_style="strong")
+    if proofs.completed is None:
+        counts = "– only the daemon's standard output says that a proof is done"
+    else:
+        counts = page.dot.join(
+            (
+                f"{proofs.completed} completed",
+                f"{proofs.failed} failed",
+                f"{proofs.in_flight} in flight",
+                f"{proofs.lost} lost",
+            )
+        )
+    page.paragraph(counts, label="Proofs  ", label_style="strong")
     for more in (pace, since):
         if more:
             page.paragraph(more, indent=len("Proofs  "), style="faint" if more is since else "")

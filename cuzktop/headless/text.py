@@ -465,11 +465,31 @@ def _put_runs(page: Page, reports: Sequence[RunReport]) -> None:
             Field(title="Run", texts=[str(r.run) for r in reports], right=True),
             Field(title="Started", texts=[blocks.wall_time(r.started) or "–" for r in reports]),
             Field(title="Long", texts=[units.duration(r.span_ms) for r in reports], right=True),
-            Field(title="Completed", texts=[str(r.proofs.completed) for r in reports], right=True),
             Field(
-                title="Failed", texts=[str(r.proofs.failed) for r in reports], right=True, rank=2
+                title="Completed",
+                texts=[
+                    units.UNKNOWN if r.proofs.completed is None else str(r.proofs.completed)
+                    for r in reports
+                ],
+                right=True,
             ),
-            Field(title="Lost", texts=[str(r.proofs.lost) for r in reports], right=True, rank=3),
+            Field(
+                title="Failed",
+                texts=[
+                    units.UNKNOWN if r.proofs.failed is None else str(r.proofs.failed)
+                    for r in reports
+                ],
+                right=True,
+                rank=2,
+            ),
+            Field(
+                title="Lost",
+                texts=[
+                    units.UNKNOWN if r.proofs.lost is None else str(r.proofs.lost) for r in reports
+                ],
+                right=True,
+                rank=3,
+            ),
             Field(
                 title="s/proof",
                 texts=[
@@ -486,7 +506,9 @@ def _put_runs(page: Page, reports: Sequence[RunReport]) -> None:
 
 
 def _jobs(proofs: Proofs) -> int:
-    return proofs.completed + proofs.failed + proofs.in_flight + proofs.lost
+    return sum(
+        count or 0 for count in (proofs.completed, proofs.failed, proofs.in_flight, proofs.lost)
+    )
 
 
 def _brought_work(report: RunReport, tally: RowsTally) -> bool:

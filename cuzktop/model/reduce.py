@@ -91,6 +91,7 @@ class Model:
     def _wall(self, wall_us: int) -> float | None:
         """A tracing line's time: moves the clock, and bounds the lines before it."""
         run = self.run
+        run.tracing_seen = True
         if run.first_wall_us is None:
             run.first_wall_us = wall_us
         at = self._at(wall_us)
@@ -356,16 +357,19 @@ class Model:
     def job_dispatched(self, event: ev.JobDispatched) -> None:
         """The job's partitions are known."""
         self._wall(event.wall_us)
+        kind = event.kind
+        if event.partitions == USUAL_PARTITIONS["snap"] and _kind_of_id(event.job) == "snap":
+            kind = "snap"  # the message alone names only some SnapDeals
         job = self.run.jobs.get(event.job)
         if job is None or job.total is not None or job.ended is not None or job.failed:
-            job = self._new_job(event.job, event.kind)
-        job.kind = event.kind
+            job = self._new_job(event.job, kind)
+        job.kind = kind
         job.total = event.partitions
         for index in range(min(event.partitions, 64)):
             if index not in job.parts:
                 self._new_partition(job, index)
         for partition in job.parts.values():
-            partition.kind = event.kind
+            partition.kind = kind
 
     def job_assembled(self, event: ev.JobAssembled) -> None:
         """The proof is assembled: complete, unless its self-check fails."""

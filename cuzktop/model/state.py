@@ -306,6 +306,7 @@ class Run:
     alerts: deque[Alert] = field(default_factory=lambda: deque(maxlen=KEEP_ALERTS))
     timeline_seen: bool = False
     timing_seen: bool = False
+    tracing_seen: bool = False
     lock_lines: bool = False
     last_worker_call: dict[int, Call] = field(default_factory=dict)
     last_pickup: dict[int, Partition] = field(default_factory=dict)

@@ -248,3 +248,10 @@ def test_a_window_over_the_end_of_a_long_history_misses_no_call(
     phases = Phases(start, 100 * count + 50)
     phases.add_history(history)
     assert phases.total == sum(call.end >= start for call in calls)
+
+
+def test_figures_that_make_no_sense_give_no_share_below_nothing() -> None:
+    figures, _ = shares_of([Once(0, 10, 30, 5, 5, 5, 40, 50)], [], 0, 60)
+    assert figures.time_pct is not None
+    assert min(figures.time_pct.values()) >= 0
+    assert sum(figures.time_pct.values()) == pytest.approx(100)

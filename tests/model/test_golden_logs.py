@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from corelog import Json, Log, by_key, coloured, golden, only_run, report, scan, states
 
 from cuzktop.model.reduce import Model
+from tests.corelog import Json, Log, by_key, coloured, golden, only_run, report, scan, states
 
 UUID = "0f5cb8be-9a1c-4f3e-8e47-3d2a9c1b7e55"
 POST = "wdpost-1000-0-[12 255 3 4 5 6 7 8]"

@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cuzktop.analysis import second_opinion
+from cuzktop.analysis.second_opinion import LogPicture, disagreements
 from cuzktop.errors import UsageError
 from cuzktop.events import (
     DaemonStatus,
@@ -28,11 +30,9 @@ from cuzktop.events import (
 from cuzktop.sources import status as source
 from cuzktop.sources.status import (
     Address,
-    LogPicture,
     StatusError,
     StatusPoller,
     address_of,
-    disagreements,
     fetch,
     parse_address,
     parse_status,
@@ -533,4 +533,4 @@ def test_another_life_of_the_daemon_leaves_nothing_else_to_compare() -> None:
 def test_many_disagreements_are_cut() -> None:
     brackets = {(f"job-{number}", 0): 30_000.0 for number in range(50)}
     found = disagreements(STATUS, LOG._replace(brackets=brackets))
-    assert len(found) == source.MAX_DISAGREEMENTS
+    assert len(found) == second_opinion.MAX_DISAGREEMENTS

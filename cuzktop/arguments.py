@@ -1,0 +1,305 @@
+"""The command line's words: one parser for each command.
+
+Nothing here reads a file or a clock; what an argument means is up to `cuzktop.cli`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from cuzktop import __version__
+from cuzktop.errors import UsageError
+from cuzktop.settings import DEFAULT_INTERVAL_S, DEFAULT_WINDOW_S
+
+EPILOG = """\
+examples:
+  cuzktop --demo                                a canned log, played live
+  cuzktop /var/log/cuzk.log                     follow a file (start cuzk with  > log 2>&1)
+  journalctl -u cuzk -f -o cat | cuzktop -      follow the journal
+  cuzktop snapshot LOG --json                   one picture for a script
+  cuzktop                                       find the running daemon and its log
+  cuzktop report LOG                            the whole log, summed up
+  cuzktop diff OLD NEW                          did my change help?
+  cuzktop trace LOG -o t.json                   for ui.perfetto.dev
+  cuzktop doctor                                what is missing here, and what mends it
+  cuzktop record FILE --log LOG                 keep lines and readings; cuzktop replay FILE
+
+exit status: 0 fine; 1 the log holds no cuzk line; 2 usage, or a source that can't be read
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise UsageError(message, hint=f"see {self.prog} --help")
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.1 <= value <= 86_400:
+        message = f"{text!r} is no number of seconds between 0.1 and 86400"
+        raise argparse.ArgumentTypeError(message)
+    return value
+
+
+def _speed(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.01 <= value <= 10_000:
+        message = f"{text!r} is no speed between 0.01 and 10000"
+        raise argparse.ArgumentTypeError(message)
+    return value
+
+
+def _position(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1e9:
+        message = f"{text!r} is no number of seconds from 0 on"
+        raise argparse.ArgumentTypeError(message)
+    return value
+
+
+def _add_daemon(parser: argparse.ArgumentParser) -> None:
+    """Where the log is, when it isn't named: a process, a unit of the journal."""
+    parser.add_argument("--pid", type=_whole, metavar="PID", help="the daemon, if several run")
+    parser.add_argument(
+        "--journal", metavar="UNIT", help="read the journal of this systemd unit (cuzk)"
+    )
+
+
+def _add_samples(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--samples", type=Path, metavar="CSV", help="readings by nvidia-smi --format=csv -lms N"
+    )
+    parser.add_argument(
+        "--samples-utc", action="store_true", help="their clock is UTC, not the local time"
+    )
+
+
+def _whole(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        message = f"{text!r} is no whole number above 0"
+        raise argparse.ArgumentTypeError(message)
+    return value
+
+
+def _add_common(parser: argparse.ArgumentParser, *, screen: bool) -> None:
+    parser.add_argument(
+        "--demo", nargs="?", const="", metavar="NAME", help="a canned log (see --list-demos)"
+    )
+    parser.add_argument("-C", "--no-color", action="store_true", help="no colours")
+    parser.add_argument("-U", "--ascii", action="store_true", help="ASCII characters only")
+    if not screen:
+        parser.add_argument("--json", action="store_true", help="the JSON document")
+        parser.add_argument("-w", "--width", type=_whole, metavar="COLS", help="columns of text")
+
+
+def _add_window(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--window",
+        type=_seconds,
+        default=DEFAULT_WINDOW_S,
+        metavar="SECS",
+        help="what shares cover: the last SECS seconds (60)",
+    )
+
+
+def main_parser() -> argparse.ArgumentParser:
+    """`cuzktop`: the screen, or text with `-b`."""
+    parser = _Parser(
+        prog="cuzktop",
+        description="A top for cuzk: is the GPU computing, and if not, what does it wait for?",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="cuzktop [LOG | -] [options]\n"
+        "       cuzktop {snapshot,report,diff,trace,record,replay,doctor} ...",
+    )
+    parser.add_argument("log", nargs="?", metavar="LOG", help="the daemon's log; - reads stdin")
+    parser.add_argument("--version", action="version", version=f"cuzktop {__version__}")
+    parser.add_argument("--list", action="store_true", help="name the daemons that run here")
+    parser.add_argument("--list-demos", action="store_true", help="name the canned logs")
+    _add_daemon(parser)
+    parser.add_argument(
+        "--status",
+        metavar="URL",
+        help="the daemon's status address (from its config if it has one)",
+    )
+    parser.add_argument("--speed", type=_speed, default=1.0, metavar="X", help="a demo's speed (1)")
+    parser.add_argument("--at", type=_position, metavar="SECS", help="where the demo begins")
+    parser.add_argument(
+        "-d",
+        "--delay",
+        type=_seconds,
+        default=DEFAULT_INTERVAL_S,
+        metavar="SECS",
+        help="time between pictures (1)",
+    )
+    parser.add_argument("-n", type=_whole, metavar="N", help="so many pictures, with -b")
+    parser.add_argument("-b", "--batch", action="store_true", help="print pictures as text")
+    parser.add_argument(
+        "-1", "--once", action="store_true", help="print one picture and exit, like snapshot"
+    )
+    parser.add_argument("-M", "--no-mouse", action="store_true", help="leave the mouse alone")
+    parser.add_argument("--json", action="store_true", help="with --once: the JSON document")
+    parser.add_argument("-w", "--width", type=_whole, metavar="COLS", help="with -b: columns")
+    _add_window(parser)
+    _add_common(parser, screen=True)
+    return parser
+
+
+def snapshot_parser() -> argparse.ArgumentParser:
+    """`cuzktop snapshot`."""
+    parser = _Parser(
+        prog="cuzktop snapshot",
+        description="One picture, right after the last complete line of LOG, as text or JSON.",
+    )
+    parser.add_argument("log", nargs="?", metavar="LOG", help="the daemon's log; - reads stdin")
+    parser.add_argument("-n", type=_whole, metavar="N", help="repeat it N times")
+    parser.add_argument(
+        "-d", "--delay", type=_seconds, metavar="SECS", help="repeat it every SECS seconds"
+    )
+    parser.add_argument("--fast", action="store_true", help="no second GPU reading, no rates")
+    _add_daemon(parser)
+    _add_window(parser)
+    _add_common(parser, screen=False)
+    return parser
+
+
+def report_parser() -> argparse.ArgumentParser:
+    """`cuzktop report`."""
+    parser = _Parser(
+        prog="cuzktop report", description="The whole of LOG, summed up, as text or JSON."
+    )
+    parser.add_argument("log", nargs="?", metavar="LOG", help="the daemon's log; - reads stdin")
+    _add_daemon(parser)
+    _add_samples(parser)
+    _add_common(parser, screen=False)
+    return parser
+
+
+def _bytes(text: str) -> int:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmgt]?)i?b?", text.strip().lower())
+    value = 0 if match is None else float(match[1]) * 1024.0 ** " kmgt".index(match[2] or " ")
+    if not 1024 * 1024 <= value <= 2**50:
+        message = f"{text!r} is no size from 1M on (500M, 2G)"
+        raise argparse.ArgumentTypeError(message)
+    return int(value)
+
+
+def _age(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 10.0 <= value <= 1e9:
+        message = f"{text!r} is no number of seconds from 10 on"
+        raise argparse.ArgumentTypeError(message)
+    return value
+
+
+def record_parser() -> argparse.ArgumentParser:
+    """`cuzktop record`."""
+    parser = _Parser(
+        prog="cuzktop record",
+        description="Record the log's lines and the readings of GPUs and host, with their times."
+        " Ctrl-C ends it.",
+    )
+    parser.add_argument(
+        "file", metavar="FILE", type=Path, help="a new file; FILE.1 comes beside it"
+    )
+    parser.add_argument("--log", metavar="LOG", help="the daemon's log; - reads stdin")
+    _add_daemon(parser)
+    parser.add_argument(
+        "--max-size", type=_bytes, metavar="SIZE", help="drop what is oldest beyond it (1G)"
+    )
+    parser.add_argument("--max-age", type=_age, metavar="SECS", help="drop what is older (nothing)")
+    parser.add_argument("-q", "--quiet", action="store_true", help="say only what is wrong")
+    return parser
+
+
+def replay_parser() -> argparse.ArgumentParser:
+    """`cuzktop replay`."""
+    parser = _Parser(
+        prog="cuzktop replay", description="Play a recording on the screen, in its own time."
+    )
+    parser.add_argument("log", metavar="FILE", help="what cuzktop record wrote")
+    parser.add_argument("--speed", type=_speed, default=1.0, metavar="X", help="times as fast (1)")
+    parser.add_argument(
+        "--at", metavar="TIME", help="seconds after its beginning, or a time (UTC): 14:30:05"
+    )
+    parser.add_argument(
+        "-d",
+        "--delay",
+        type=_seconds,
+        default=DEFAULT_INTERVAL_S,
+        metavar="SECS",
+        help="time between pictures (1)",
+    )
+    parser.add_argument("-M", "--no-mouse", action="store_true", help="leave the mouse alone")
+    _add_window(parser)
+    parser.add_argument("-C", "--no-color", action="store_true", help="no colours")
+    parser.add_argument("-U", "--ascii", action="store_true", help="ASCII characters only")
+    parser.set_defaults(demo=None, n=None, json=False, width=None)
+    return parser
+
+
+def diff_parser() -> argparse.ArgumentParser:
+    """`cuzktop diff`."""
+    parser = _Parser(
+        prog="cuzktop diff",
+        description="Compare logs or recordings: two side by side, more as a sweep.",
+    )
+    parser.add_argument("logs", nargs="+", metavar="LOG", help="two logs or more")
+    parser.add_argument("-C", "--no-color", action="store_true", help="no colours")
+    parser.add_argument("-U", "--ascii", action="store_true", help="ASCII characters only")
+    parser.add_argument("--json", action="store_true", help="the JSON document")
+    parser.add_argument("-w", "--width", type=_whole, metavar="COLS", help="columns of text")
+    return parser
+
+
+def trace_parser() -> argparse.ArgumentParser:
+    """`cuzktop trace`."""
+    parser = _Parser(
+        prog="cuzktop trace",
+        description="Write LOG as a trace that Perfetto (ui.perfetto.dev) and Chrome open.",
+    )
+    parser.add_argument("log", nargs="?", metavar="LOG", help="the daemon's log; - reads stdin")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="the trace; - is standard output"
+    )
+    parser.add_argument(
+        "--demo", nargs="?", const="", metavar="NAME", help="a canned log (see --list-demos)"
+    )
+    _add_daemon(parser)
+    _add_samples(parser)
+    return parser
+
+
+def doctor_parser() -> argparse.ArgumentParser:
+    """`cuzktop doctor`."""
+    parser = _Parser(
+        prog="cuzktop doctor",
+        description="What cuzktop finds here, what is missing, and the command that mends it.",
+        epilog="exit status: 1 when a check failed",
+    )
+    parser.add_argument("log", nargs="?", metavar="LOG", help="the daemon's log")
+    _add_daemon(parser)
+    parser.add_argument("--status", metavar="URL", help="the daemon's status address")
+    parser.add_argument("-C", "--no-color", action="store_true", help="no colours")
+    parser.add_argument("-U", "--ascii", action="store_true", help="ASCII characters only")
+    parser.add_argument("--json", action="store_true", help="the JSON document")
+    parser.add_argument("-w", "--width", type=_whole, metavar="COLS", help="columns of text")
+    return parser

@@ -1,0 +1,121 @@
+"""A run summed up: its proofs, why a verdict is missing, and what was measured beside the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+
+import pytest
+
+from cuzktop.analysis.diagnosis import Measured
+from cuzktop.analysis.summary import proofs
+from cuzktop.frame import RunReport
+from cuzktop.model.state import Job, Run
+from cuzktop.parse.scanner import LogScanner
+from cuzktop.reading import LogSummary
+from tests.corelog import Log
+
+JOB = "porep-1000-1"
+
+
+def summed(log: Log, measured: Mapping[int, Measured] | None = None) -> RunReport:
+    """The report of a log's only run, with NVML's means over its GPUs' spans."""
+    with closing(LogSummary(lambda _: "", lambda _: measured or {})) as summary:
+        summary.read([log.data], LogScanner())
+        ((run, _),) = summary.runs
+        return run
+
+
+def busy(log: Log, worker: int = 0) -> Log:
+    """Calls one after the other, in which kernels run 84 % of the time."""
+    for index in range(5):
+        at_ms = 5000 + 1000 * index
+        log.picked(at_ms, JOB, index, worker)
+        for text in (
+            "split_vectors_ms=1 setup_to_split_ms=1",
+            "pre_lock_cpu_ms=2 mutex_wait_ms=0",
+            "prep_msm_ms=300",
+            "gpu_tid=0 ntt_msm_h_ms=500",
+            "gpu_tid=0 barrier_wait_ms=0",
+            "gpu_tid=0 batch_add_ms=300",
+            "gpu_tid=0 tail_msm_ms=100 gpu_total_ms=901",
+            "mutex_held_ms=903 total_start_fn_ms=905",
+            "b_g2_msm_ms=290 num_circuits=1",
+        ):
+            log.timing(text)
+        log.ended(at_ms + 950, JOB, index, worker, 950)
+    return log
+
+
+def nvml(util_pct: float) -> Measured:
+    return Measured(util_pct=util_pct, power_w=300.0, source="gpm", samples=77)
+
+
+def test_a_measurement_stands_beside_the_log_s_shares() -> None:
+    (gpu,) = summed(busy(Log().start()), {0: nvml(88.0)}).gpus
+    found = (gpu.nvml_util_pct, gpu.nvml_power_w, gpu.nvml_samples, gpu.nvml_source)
+    assert found == (88.0, 300.0, 77, "gpm")
+    (gpu,) = summed(busy(Log().start())).gpus
+    assert (gpu.nvml_util_pct, gpu.nvml_power_w, gpu.nvml_samples) == (None, None, 0)
+
+
+@pytest.mark.parametrize(("util_pct", "bottleneck"), [(85.0, "gpu"), (40.0, "cpu-memory")])
+def test_a_measurement_overrules_the_log(util_pct: float, bottleneck: str) -> None:
+    run = summed(busy(Log().start()), {0: nvml(util_pct)})
+    assert run.gpus[0].shares.kernel_pct == pytest.approx(100 * 4500 / 4950, abs=0.2)
+    assert run.verdict.bottleneck == bottleneck
+    assert summed(busy(Log().start())).verdict.bottleneck == "gpu"
+
+
+def test_half_a_measurement_overrules_nothing() -> None:
+    """Of two GPUs one was measured: what the other did is not known."""
+    log = busy(Log().start(workers=(0, 1)))
+    for index in range(5):
+        log.text += [
+            line.replace("worker=0", "worker=1")
+            .replace("partition=", "partition=1")
+            .replace("TIMELINE,", "TIMELINE,1")
+            for line in busy(Log()).text[12 * index : 12 * index + 12]
+        ]
+    run = summed(log, {0: nvml(20.0)})
+    assert [gpu.nvml_util_pct for gpu in run.gpus] == [20.0, None]
+    assert run.verdict.bottleneck == "gpu"
+    assert summed(log, {0: nvml(20.0), 1: nvml(30.0)}).verdict.bottleneck == "cpu-memory"
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        (Log().start(), "no TIMELINE and no CUZK_TIMING lines"),
+        (Log().proved(1000, JOB, 0), "no CUZK_TIMING lines"),
+        (Log().timing("prep_msm_ms=5"), "no TIMELINE lines"),
+        (Log().picked(1000, JOB, 0).timing("prep_msm_ms=5"), "no partition has finished"),
+        (Log().start().admitted(5, JOB, 2), "2>&1"),
+    ],
+)
+def test_a_verdict_that_can_t_be_given_says_why(log: Log, reason: str) -> None:
+    found = summed(log).verdict
+    assert (found.bottleneck, found.confidence) == ("unknown", 0.0)
+    assert reason in found.sentence
+
+
+def test_seconds_a_proof_run_from_the_first_synthesis_to_the_last_proof() -> None:
+    run = Run(0)
+    assert proofs(run).seconds_per_proof is None
+    run.first_synth, run.completed, run.last_completed = 2000.0, 3, 92_000.0
+    assert proofs(run).seconds_per_proof == 30
+    run.completed, run.last_completed = 0, None
+    assert proofs(run).seconds_per_proof is None
+
+
+def test_jobs_are_in_flight_until_they_have_ended_or_failed() -> None:
+    run = Run(0)
+    for name in ("flying", "ended", "failed"):
+        run.jobs[name] = Job(name, 1, "porep", 0.0)
+    run.jobs["ended"].ended = 5.0
+    run.jobs["failed"].failed = True
+    run.completed = run.failed = 1
+    counts = proofs(run)
+    assert (counts.completed, counts.failed, counts.in_flight, counts.lost) == (1, 1, 1, 0)
+    run.lost = 1  # the daemon went away: what was in flight is lost
+    assert (proofs(run).in_flight, proofs(run).lost) == (0, 1)

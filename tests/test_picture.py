@@ -1,0 +1,296 @@
+"""The live half: what a frame holds after any events, and that it doesn't matter how they came."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cuzktop.events import Event, GpuSampled, GpuSamplerNote, HostSampled, PlayedAgain, SourceNote
+from cuzktop.frame import Frame, Gpu, Nvml, PartitionRow, Source
+from cuzktop.headless.snapshot import snapshot_document
+from cuzktop.parse.scanner import LogScanner
+from cuzktop.picture import HISTORY_S, Picture
+from cuzktop.sources.replay import demo
+
+SOURCE = Source(path="daemon.log")
+EPOCH_MS = 1_771_488_751_442.0  # 2026-02-19T08:12:31.442Z
+START_UP = b"""\
+2026-02-19T08:12:31.402000Z  INFO cuzk_daemon: cuzk-daemon starting
+2026-02-19T08:12:31.442000Z  INFO cuzk_core::engine: starting cuzk engine pipeline_enabled=true
+2026-02-19T08:12:31.444000Z  INFO cuzk_core::engine: pipeline GPU worker started worker_id=0 \
+gpu=0 sub_id=0
+"""
+
+
+@functools.cache
+def log_of(name: str) -> bytes:
+    """A demo's log."""
+    return gzip.decompress(demo(name).log.read_bytes())
+
+
+def document(picture: Picture, scanner: LogScanner) -> dict[str, Any]:
+    """Everything that a snapshot would print."""
+    counts = scanner.counts
+    source = Source(path="x", bytes=counts.bytes, lines=counts.lines, events=counts.events)
+    return snapshot_document(picture.frame(source=source))
+
+
+def fed(*pieces: bytes) -> tuple[Picture, LogScanner]:
+    """A picture of a log that came in pieces."""
+    picture, scanner = Picture(), LogScanner()
+    for piece in pieces:
+        picture.feed(scanner.feed(piece))
+    return picture, scanner
+
+
+# ---------------------------------------------------------------- how the log came
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+@pytest.mark.parametrize(("name", "size"), [("h200-two-gpus", 200_000), ("failures", 420_000)])
+def test_a_log_in_two_pieces_tells_the_same(name: str, size: int, data: st.DataObject) -> None:
+    """Cut anywhere, in a torn line or beyond a restart of the daemon, too."""
+    log = log_of(name)[-size:]
+    cut = data.draw(st.integers(0, size))
+    assert document(*fed(log[:cut], log[cut:])) == whole(name, size)
+
+
+@functools.cache
+def whole(name: str, size: int) -> dict[str, Any]:
+    return document(*fed(log_of(name)[-size:]))
+
+
+def test_a_log_in_small_pieces_with_a_frame_after_each_tells_the_same() -> None:
+    """To look changes nothing."""
+    log = log_of("h200-two-gpus")[:200_000]
+    picture, scanner = Picture(), LogScanner()
+    for at in range(0, len(log), 997):
+        picture.feed(scanner.feed(log[at : at + 997]))
+        picture.frame(source=SOURCE)
+    assert document(picture, scanner) == document(*fed(log))
+
+
+# ---------------------------------------------------------------- the cards' readings
+
+
+def reading(at_ms: float, util_pct: float | None, **more: Any) -> GpuSampled:  # noqa: ANN401
+    """A reading that covers the 200 ms before `at_ms`, on the run's clock."""
+    figures: dict[str, Any] = {"util_window_ms": 200.0, "gpu": 0, "util_source": "samples", **more}
+    return GpuSampled(at_ms=EPOCH_MS + at_ms, util_pct=util_pct, **figures)
+
+
+def picture_of(events: Sequence[Event], **options: float) -> Picture:
+    """A daemon that has just started, and what was measured beside it."""
+    picture = Picture(**options)
+    picture.feed(LogScanner().feed(START_UP))
+    picture.feed(events)
+    return picture
+
+
+def gpu_at(picture: Picture, now_ms: float, number: int = 0) -> Gpu:
+    frame = picture.frame(source=SOURCE, now_ms=now_ms)
+    return next(gpu for gpu in frame.gpus if gpu.gpu == number)
+
+
+def nvml_at(picture: Picture, now_ms: float) -> Nvml:
+    nvml = gpu_at(picture, now_ms).nvml
+    assert nvml is not None
+    return nvml
+
+
+def test_readings_become_a_bin_a_second() -> None:
+    """Five readings a second, each second with a level of its own; none from 20 s to 30 s."""
+    events = [
+        reading(200.0 * n - 100.0, float(n - 1) // 5, power_w=350.0, power_limit_w=700.0)
+        for n in range(1, 201)
+        if not 100 < n <= 150
+    ]
+    nvml = nvml_at(picture_of(events), 40_000.0)
+    assert len(nvml.util_history) == len(nvml.power_history) == HISTORY_S
+    assert nvml.util_history[:-40] == (None,) * (HISTORY_S - 40)
+    expected = [None if 20 <= second < 30 else second for second in range(40)]
+    assert list(nvml.util_history[-40:]) == expected
+    assert set(nvml.power_history[-40:]) == {50.0, None}
+
+
+def test_means_are_weighted_by_the_time_that_a_reading_covers() -> None:
+    """Checked with a figure for each millisecond of the window."""
+    events, covered, at = [], [math.nan] * 30_000, 0
+    for n, window in enumerate([200, 1000, 350, 5000, 130, 700, 2500] * 3):
+        at += window
+        util = float(7 * n % 101)
+        events.append(reading(at, util, util_window_ms=float(window), power_w=100.0 + n))
+        covered[at - window : at] = [util] * window
+    last = covered[at - 10_000 : at]
+    nvml = nvml_at(picture_of(events, window_s=10.0), float(at))
+    assert nvml.mean_util_pct == pytest.approx(sum(last) / len(last))
+    assert nvml.mean_power_w is not None
+    assert 100.0 < nvml.mean_power_w < 121.0
+    assert nvml.util_source == "samples"
+
+
+def test_what_was_not_read_is_unknown_and_the_rest_is_shown() -> None:
+    events = [reading(200.0 * n, None, power_w=300.0) for n in range(1, 51)]
+    nvml = nvml_at(picture_of(events), 10_000.0)
+    assert (nvml.util_pct, nvml.mean_util_pct, nvml.mean_power_w) == (None, None, 300.0)
+    assert set(nvml.util_history) == {None}
+    assert set(nvml.power_history) == {None}  # its limit is not known
+
+
+def test_the_last_good_reading_shows_its_age() -> None:
+    nvml = nvml_at(picture_of([reading(1000.0, 80.0)]), 31_000.0)
+    assert (nvml.util_pct, nvml.age_ms) == (80.0, 30_000.0)
+    assert nvml.mean_util_pct == 80.0
+
+
+def test_a_clock_that_is_set_back_begins_anew() -> None:
+    events = [reading(500_000.0 + 200.0 * n, 90.0) for n in range(50)]
+    events += [reading(200.0 * n, 10.0) for n in range(1, 51)]
+    nvml = nvml_at(picture_of(events), 10_000.0)
+    assert nvml.mean_util_pct == 10.0
+    assert {share for share in nvml.util_history if share is not None} == {10.0}
+
+
+def test_why_a_card_is_not_measured() -> None:
+    picture = picture_of([GpuSamplerNote(0.0, None, "no NVML here")])
+    assert gpu_at(picture, 1000.0).nvml_note == "no NVML here"
+    picture.feed([GpuSamplerNote(0.0, 0, "GPU is lost")])
+    assert gpu_at(picture, 1000.0).nvml_note == "GPU is lost"
+    picture.feed([GpuSamplerNote(0.0, 0, ""), GpuSamplerNote(0.0, None, "")])
+    assert gpu_at(picture, 1000.0).nvml_note == ""
+    picture.feed([reading(1000.0, 5.0), GpuSamplerNote(0.0, 0, "power isn't given")])
+    assert nvml_at(picture, 1000.0).note == "power isn't given"
+    assert gpu_at(picture, 1000.0).nvml_note == ""
+
+
+def test_the_host_is_the_newest_reading() -> None:
+    picture = picture_of([])
+    assert picture.frame(source=SOURCE).host is None
+    for cpu in (10.0, 20.0):
+        picture.feed([HostSampled(0.0, cpu, 1, 2, 3.0, None, None, daemon_pid=7)])
+    host = picture.frame(source=SOURCE).host
+    assert host is not None
+    assert (host.cpu_pct, host.load_1m, host.psi_cpu_pct, host.daemon_pid) == (20.0, 3.0, None, 7)
+
+
+# ---------------------------------------------------------------- graphs
+
+
+@pytest.mark.parametrize("name", ["four-gpus", "herd", "h200-one-gpu", "ninety-percent"])
+def test_graphs_and_shares_agree(name: str) -> None:
+    """The mean of a window's seconds is the window's share, computed from spans."""
+    log = log_of(name)
+    picture, _ = fed(log[: len(log) * 3 // 4])
+    now = math.ceil(picture.model.run.clock / 1000.0) * 1000.0
+    picture.window_s = 20.0
+    for gpu in picture.frame(source=SOURCE, now_ms=now).gpus:
+        assert gpu.window is not None
+        for share, bins in (
+            (gpu.window.kernel_pct, gpu.kernel_history),
+            (gpu.window.lock_held_pct, gpu.lock_history),
+        ):
+            seconds = bins[-21:-1]  # the last one has only begun
+            assert None not in seconds
+            assert share == pytest.approx(sum(one or 0.0 for one in seconds) / 20, abs=1.5)
+
+
+def test_before_the_first_bracket_there_is_no_graph() -> None:
+    picture, _ = fed(log_of("herd")[:100_000])
+    gpu = picture.frame(source=SOURCE).gpus[0]
+    first = picture.model.run.gpus[0].first_start
+    assert first is not None
+    now = picture.model.run.clock
+    known = [share is not None for share in gpu.kernel_history]
+    assert known.index(True) == HISTORY_S - 1 - (int(now // 1000) - int(first // 1000))
+    assert all(known[known.index(True) :])
+
+
+# ---------------------------------------------------------------- lives of the daemon
+
+
+def test_a_new_run_begins_with_nothing_of_the_old_one() -> None:
+    log = log_of("failures")
+    restart = log.rindex(b"cuzk-daemon starting")
+    before, scanner = fed(log[: log.rindex(b"\n", 0, restart) + 1])
+    old = before.frame(source=SOURCE)
+    assert (old.run, len(old.recent) > 50, len(old.syntheses) > 3) == (0, True, True)
+    before.feed(scanner.feed(log[log.rindex(b"\n", 0, restart) + 1 :][:3000]))
+    new = before.frame(source=SOURCE)
+    assert new.run == 1
+    assert (new.recent, new.syntheses, new.gpu_queue, dict(new.stages)) == ((), (), (), {})
+    assert (new.proofs.completed, new.proofs.failed) == (0, 0)
+    assert new.now_ms < 10_000.0
+    texts = [alert.text for alert in new.alerts]
+    assert texts == ["the daemon was started anew: run 0 ended, 5 proofs lost"]
+
+
+def test_a_demo_that_is_played_again_begins_with_nothing() -> None:
+    log = log_of("failures")[:300_000]
+    picture, scanner = fed(log)
+    picture.feed([reading(1000.0, 99.0), SourceNote(0.0, "warning", "rotated")])
+    picture.feed([*scanner.cut(), PlayedAgain(0.0)])
+    assert picture.frame(source=SOURCE).gpus == ()
+    again, fresh = LogScanner(), LogScanner()
+    picture.feed(again.feed(log[:150_000]))
+    other = Picture()
+    other.feed(fresh.feed(log[:150_000]))
+    assert document(picture, again) == document(other, fresh)
+
+
+def test_what_comes_after_playing_again_in_one_batch_counts() -> None:
+    scanner, picture = LogScanner(), Picture()
+    events = scanner.feed(START_UP)
+    picture.feed([*events, PlayedAgain(0.0), *LogScanner().feed(START_UP)])
+    assert picture.frame(source=SOURCE).run == 0
+    assert len(picture.frame(source=SOURCE).gpus) == 1
+
+
+# ---------------------------------------------------------------- figures that are not final yet
+
+
+def key(row: PartitionRow) -> tuple[str, int, int | None]:
+    return row.job, row.attempt, row.partition
+
+
+def test_figures_appear_at_once_and_are_replaced_by_the_final_ones() -> None:
+    """Two workers' lines mix: whose they are is settled only when the rivals have ended, too."""
+    picture, scanner = Picture(), LogScanner()
+    provisional: dict[tuple[str, int, int | None], PartitionRow] = {}
+    for line in log_of("h200-two-gpus").splitlines(keepends=True):
+        ended = b",GPU_END," in line
+        picture.feed(scanner.feed(line))
+        if not ended:
+            continue
+        rows = picture.frame(source=SOURCE).recent
+        assert max(Counter(map(key, rows)).values()) == 1  # never both
+        settled = set(map(key, picture.recent))
+        for row in rows:
+            if key(row) not in settled:
+                provisional.setdefault(key(row), row)
+    assert len(provisional) > 50
+    final = {key(row): row for row in picture.recent}
+    replaced = [(row, final[key(row)]) for row in provisional.values() if key(row) in final]
+    assert len(replaced) > 50
+    for row, last in replaced:
+        assert row.attribution != "exact"
+        assert (row.state, row.bracket_ms, row.gpu_ms) == ("done", last.bracket_ms, last.gpu_ms)
+    known = [(row, last) for row, last in replaced if row.kernel_ms is not None]
+    assert len(known) > 0.9 * len(replaced)
+    same = sum(row.kernel_ms == last.kernel_ms for row, last in known)
+    assert same > 0.9 * len(known)
+
+
+def test_an_empty_picture_has_a_frame() -> None:
+    frame = Picture().frame(source=SOURCE)
+    assert isinstance(frame, Frame)
+    assert (frame.gpus, frame.jobs, frame.at) == ((), (), None)
+    assert frame.verdict.bottleneck == "unknown"
