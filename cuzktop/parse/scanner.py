@@ -58,6 +58,7 @@ _CRASHES = (
 _CRASH = re.compile(
     rb": Assertion .* failed\.|\.service: (?:Main process exited|Failed with result)"
 )
+_PLAIN_STARTS = (b"CUZK_TIMING: ", b"TIMELINE,", b"\x1b[2m2")
 _FALL_MS = 5000  # TIMELINE offsets fall back by more than this when the daemon was started anew
 
 
@@ -128,10 +129,18 @@ class LogScanner:
         if self.book is not None:
             self.book.extend(lines)
         out: list[LogEvent] = []
-        carriage = b"\r" in block
-        for whole in lines:
-            line = whole.rstrip(b"\r") if carriage else whole
-            if line:
+        if b"\r" in block:
+            lines = [line.rstrip(b"\r") for line in lines]
+        for line in lines:
+            if line.startswith(_PLAIN_STARTS):  # what nearly all lines begin with, straight away
+                first = line[0]
+                if first == ESC:
+                    self._tracing_line(line, out)
+                elif first == 67:  # C
+                    self._timing(line, out)
+                else:
+                    self._timeline(line, out)
+            elif line:
                 self._line(line, out)
             elif self._head is not None:
                 self._close_head(b"", out)
@@ -270,6 +279,7 @@ class LogScanner:
     def _clocked(self, event: TimelineEvent, line: bytes, out: list[LogEvent]) -> None:
         """Emit a TIMELINE event, and after it the fingerprint that its form is."""
         self.counts.timeline += 1
+        self._tracing.has_timeline = True
         self._anonymous = False
         at_ms = event.at_ms
         if at_ms > self._newest_ms:

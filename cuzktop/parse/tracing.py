@@ -8,6 +8,7 @@ by its whole template. The templates are the daemon's own, by generation.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable
 
 from cuzktop.events import (
@@ -482,6 +483,9 @@ for _target, _heads, _pattern, _rule in _TEMPLATES:
 ONCE = frozenset({PIPELINE + b" GPU prove co", ENGINE + b" pacer: statu"})
 """Messages whose only use is a fingerprint: one of each is enough for a run."""
 
+_ENGINE_KEYS = {key[len(ENGINE) + 1 :]: key for key in _RULES if key.startswith(ENGINE + b" ")}
+"""A message of the engine without a span → its key."""
+
 _SPAN_NAMES = (
     b"gpu_worker",
     b"monolithic_worker",
@@ -521,18 +525,65 @@ ESC = 27
 _QUIET = frozenset({b" INFO", b"DEBUG", b"TRACE"})
 
 
-class TracingReader:
-    """Events of tracing lines; remembers which fingerprints a run has shown already."""
+_SEP = rb"(?:\x1b\[0m\x1b\[2m)?=(?:\x1b\[0m)?"
+_NEXT = rb" (?:\x1b\[3m)?"
+_PROVE_START = re.compile(
+    rb"worker_id"
+    + _SEP
+    + rb"(\d+)"
+    + _NEXT
+    + rb"partition"
+    + _SEP
+    + rb"(?:Some\((\d+)\)|None)"
+    + _NEXT
+    + rb"spawn_to_enter_ms"
+    + _SEP
+    + rb"(\d{1,13})"
+    + _NEXT
+    + rb"prove_start_ms"
+    + _SEP
+    + rb"(\d{1,13})\Z"
+)
+"""R3 as it stands in the log: the one tracing line that every call needs."""
 
-    __slots__ = ("_seen",)
+_ENGINE_ANSI = b"\x1b[2m" + ENGINE + b"\x1b[0m\x1b[2m:\x1b[0m "
+_ENGINE_PLAIN = ENGINE + b": "
+_WORKER_ANSI = b"\x1b[1mgpu_worker"
+_WORKER_PLAIN = b"gpu_worker{"
+_TOLD_BY_TIMELINE = frozenset({b"partition sy", b"SnapDeals pa", b"partition GP"})
+"""Y17 and R8 say what SYNTH_END and GPU_END have said."""
+_PICKUPS = frozenset({b"GPU_TIMING h", b"GPU worker p"})
+_RETURNED = b"GPU_TIMING p"
+_KEEP_RETURNED = 8
+ANCHOR_LINES = 64  # of a run are read whatever they tell: enough to bound TIMELINE's zero
+ANCHOR_EVERY = 16  # and then one of so many: a clock that is set is noticed within five partitions
+
+
+class TracingReader:
+    """Events of tracing lines; remembers what a run has told already.
+
+    With TIMELINE lines in the log, some tracing lines say nothing new; most of them are passed
+    over, for reading them all would cost a third of the whole. `has_timeline` is set by whoever
+    sees the first TIMELINE line of a run.
+    """
+
+    __slots__ = ("_placed", "_returned", "_seen", "_told", "has_timeline")
 
     def __init__(self) -> None:
         """Begin with nothing seen."""
         self._seen: set[bytes] = set()
+        self._placed: set[bytes] = set()  # spans of workers whose GPU is known
+        self._returned: deque[bytes] = deque(maxlen=_KEEP_RETURNED)
+        self._told = 0
+        self.has_timeline = False
 
     def forget(self) -> None:
         """A new run: its fingerprints count again."""
         self._seen.clear()
+        self._placed.clear()
+        self._returned.clear()
+        self._told = 0
+        self.has_timeline = False
 
     def read(self, line: bytes) -> Found | None:
         """The events of one tracing line without its line end; None if it is of no interest.
@@ -542,37 +593,92 @@ class TracingReader:
         Raises:
             ValueError: its time stamp can't be read.
         """
-        if line[0] == ESC:
-            level = line[41:46]
-            if level in _QUIET:
+        coloured = line[0] == ESC
+        level = line[41:46] if coloured else line[28:33]
+        if level in _QUIET:
+            if coloured:
                 if line[55 : 55 + _OURS_HEAD] not in _OURS:
                     return None
-                key = _coloured_key(line[51:])
-        else:
-            level = line[28:33]
-            if level in _QUIET:
+                if line.startswith(_ENGINE_ANSI, 51):
+                    head = line[86:98]
+                    key = _ENGINE_KEYS.get(head)
+                else:
+                    key = _coloured_key(line[51:])
+                    head = b"" if key is None else key[-_MESSAGE_HEAD:]
+            else:
                 if line[34 : 34 + _OURS_HEAD] not in _OURS:
                     return None
-                key = _plain_key(line[34:])
-        if level in _QUIET:
+                if line.startswith(_ENGINE_PLAIN, 34):
+                    head = line[53:65]
+                    key = _ENGINE_KEYS.get(head)
+                else:
+                    key = _plain_key(line[34:])
+                    head = b"" if key is None else key[-_MESSAGE_HEAD:]
             if key not in _RULES:
                 return None
-            if key in ONCE:
+            if head == b"GPU_TIMING s":
+                match = _PROVE_START.search(line)
+                if match is not None:
+                    worker, partition, enter, prove = match.groups()
+                    return [
+                        ProveStartTimed(
+                            wall_us(line[4:31] if coloured else line[:27]),
+                            int(worker),
+                            None if partition is None else int(partition),
+                            int(enter),
+                            int(prove),
+                        )
+                    ]
+            elif key in ONCE:
                 if key in self._seen:
                     return None
                 self._seen.add(key)
+            elif self.has_timeline and self._is_told(line, head):
+                return None
+        return self._whole(line)
+
+    def _is_told(self, line: bytes, head: bytes) -> bool:
+        """Whether the line says nothing that other lines have not said."""
+        if head in _TOLD_BY_TIMELINE:
+            # Some are read all the same: beside TIMELINE lines they show how the clocks stand.
+            self._told += 1
+            return self._told > ANCHOR_LINES and self._told % ANCHOR_EVERY != 0
+        if self._told <= ANCHOR_LINES:
+            return False
+        if head == _RETURNED:
+            self._returned.append(line)
+            return True
+        if head in _PICKUPS:
+            who = line[: line.find(b"job_id")][34:]
+            if who in self._placed:
+                return True
+            self._placed.add(who)
+        return False
+
+    def _whole(self, line: bytes) -> Found | None:
         stamp, level, spans, target, message = split_line(line)
         at = wall_us(stamp)
         for pattern, rule in _RULES.get(target + b" " + message[:_MESSAGE_HEAD], ()):
             match = pattern.fullmatch(message)
             if match is not None:
                 found = rule(at, spans, match)
+                if rule is _start_failed:
+                    found = [*self._return_of(spans), *found]
                 if level == b"WARN" and found:  # a self-check that failed and was returned
                     return [*found, Noticed(at, "warning", _text(message))]
                 return found
         if level in (b"WARN", b"ERROR") and target.startswith(b"cuzk"):
             return [Noticed(at, "warning" if level == b"WARN" else "error", _text(message))]
         return None
+
+    def _return_of(self, spans: bytes) -> Found:
+        """R4 of the call that failed to start: it was passed over, as of no interest."""
+        for line in reversed(self._returned):
+            stamp, _, its_spans, _, _ = split_line(line)
+            if its_spans == spans:
+                who = _worker_span(spans)
+                return [] if who is None else [ProveStartReturned(wall_us(stamp), *who)]
+        return []
 
 
 def split_line(line: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
