@@ -30,7 +30,7 @@ from cuzktop.logbook import LogBook
 from cuzktop.parse import timing
 from cuzktop.parse.text import ANSI, wall_us
 from cuzktop.parse.timeline import TimelineEvent, parse_timeline
-from cuzktop.parse.tracing import ESC, LAST_STEP, TracingReader
+from cuzktop.parse.tracing import ESC, LAST_STEP, OURS, TracingReader
 from cuzktop.settings import MAX_LINE_BYTES
 
 MAX_INTRUDERS = 64  # lines between a torn line's head and its rest; more means the rest is lost
@@ -75,6 +75,15 @@ class Counts:
     timeline: int = 0
     timing: int = 0
     tracing: int = 0
+
+
+_MARKS: dict[type, tuple[str, int, int]] = {
+    LockAcquired: ("lock", 41, LAST_STEP),
+    BarrierWaited: ("lock", 41, LAST_STEP),
+    Epilogue: ("epilogue", 10, 23),
+    PrestageSeen: ("prestage", 20, 27),
+}
+"""What a timing line says of the daemon's generation: mark, first and last step."""
 
 
 class LogScanner:
@@ -135,7 +144,11 @@ class LogScanner:
             if line.startswith(_PLAIN_STARTS):  # what nearly all lines begin with, straight away
                 first = line[0]
                 if first == ESC:
-                    self._tracing_line(line, out)
+                    if self._anonymous or line[41:46] != b" INFO" or line[55:64] in OURS:
+                        self._tracing_line(line, out)
+                    else:  # noise: only its time may be asked for
+                        self._unticked = line
+                        self._panic = False
                 elif first == 67:  # C
                     self._timing(line, out)
                 else:
@@ -256,16 +269,12 @@ class LogScanner:
             with contextlib.suppress(ValueError):
                 out.append(Tick(wall_us(self._unticked[start : start + 27])))
             self._unticked = None
-        kind = type(event)
-        if kind is LockAcquired or kind is BarrierWaited:
-            self._seen("lock", 41, LAST_STEP, out)
-        elif kind is Epilogue:
-            self._seen("epilogue", 10, 23, out)
-        elif kind is PrestageSeen:
-            if b" total_ps_ms=" in line:
-                self._seen("prestage_total", 21, 21, out)
-            else:
-                self._seen("prestage", 20, 27, out)
+        mark = _MARKS.get(type(event))
+        if mark is not None:
+            if mark[0] == "prestage" and b" total_ps_ms=" in line:
+                mark = ("prestage_total", 21, 21)
+            if mark[0] not in self._dialects:
+                self._seen(*mark, out)
         out.append(event)
         self._anonymous = True
 

@@ -497,7 +497,7 @@ _SPAN_NAMES = (
     b"synthesis",
 )
 _OURS_HEAD = 9
-_OURS = frozenset(word[:_OURS_HEAD] for word in (ENGINE, DAEMON, *_SPAN_NAMES))
+OURS = frozenset(word[:_OURS_HEAD] for word in (ENGINE, DAEMON, *_SPAN_NAMES))
 """How lines that may matter begin after their level, target or span."""
 
 
@@ -597,7 +597,7 @@ class TracingReader:
         level = line[41:46] if coloured else line[28:33]
         if level in _QUIET:
             if coloured:
-                if line[55 : 55 + _OURS_HEAD] not in _OURS:
+                if line[55 : 55 + _OURS_HEAD] not in OURS:
                     return None
                 if line.startswith(_ENGINE_ANSI, 51):
                     head = line[86:98]
@@ -606,7 +606,7 @@ class TracingReader:
                     key = _coloured_key(line[51:])
                     head = b"" if key is None else key[-_MESSAGE_HEAD:]
             else:
-                if line[34 : 34 + _OURS_HEAD] not in _OURS:
+                if line[34 : 34 + _OURS_HEAD] not in OURS:
                     return None
                 if line.startswith(_ENGINE_PLAIN, 34):
                     head = line[53:65]
