@@ -357,9 +357,16 @@ def test_a_reader_that_leaves_is_no_failure() -> None:
         assert process.stderr.read() == b""
 
 
+INTERRUPTIBLE = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # who starts tests in the background ignores it
+os.execv(sys.executable, [sys.executable, "-m", "cuzktop", *sys.argv[1:]])
+"""
+
+
 def test_ctrl_c_ends_quietly_with_130(log: Path) -> None:
     with subprocess.Popen(
-        [*COMMAND, "snapshot", str(log), "--json", "-d", "60"],
+        [sys.executable, "-c", INTERRUPTIBLE, "snapshot", str(log), "--json", "-d", "60"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -6,15 +6,15 @@ import random
 import re
 from functools import cache
 
-import logsim
 import pytest
-from corelog import blocks, coloured, golden, report, said, scan
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from logsim import Knobs
 
 from cuzktop.events import DaemonStarted, DialectSeen, LineUnparsed, LogEvent, Noticed, PrepMsm
 from cuzktop.parse.scanner import LogScanner
+from tests import logsim
+from tests.corelog import blocks, coloured, golden, report, said, scan
+from tests.logsim import Knobs
 
 TWO_WORKERS = golden("c2_s45_two_workers")
 NAMES = [

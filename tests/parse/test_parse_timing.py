@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from corelog import said, scan
 
 from cuzktop.events import (
     BarrierWaited,
@@ -22,6 +21,7 @@ from cuzktop.events import (
     SplitVectors,
     TailMsm,
 )
+from tests.corelog import said, scan
 
 LONG_SETUP = "sync_ms=3 trim_ms=1 alloc_ms=9 upload_ms=4 total_ps_ms=18"
 TEMPLATES: list[tuple[str, str, LogEvent]] = [

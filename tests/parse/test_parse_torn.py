@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from functools import cache
 
-import logsim
 import pytest
-from corelog import coloured, golden, report, said, scan
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from logsim import Knobs, split_writes
 
 from cuzktop.events import (
     BG2Msm,
@@ -27,6 +24,9 @@ from cuzktop.events import (
     SynthStarted,
 )
 from cuzktop.parse.scanner import MAX_INTRUDERS
+from tests import logsim
+from tests.corelog import coloured, golden, report, said, scan
+from tests.logsim import Knobs, split_writes
 
 JOB = "porep-1000-57"
 TIMELINE = (SynthStarted, SynthEnded, GpuQueued, GpuPickedUp, GpuStarted, GpuEnded)

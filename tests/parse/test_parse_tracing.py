@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
-from corelog import ENGINE, Log, coloured, golden, said, scan, wall
 
 from cuzktop.events import (
     DaemonStarted,
@@ -31,6 +30,7 @@ from cuzktop.events import (
     Tick,
     WorkerStarted,
 )
+from tests.corelog import ENGINE, Log, coloured, golden, said, scan, wall
 
 POST = "wdpost-1000-0-[12 255 3 4 5 6 7 8]"
 AT = wall(1234.567)

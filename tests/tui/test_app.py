@@ -417,5 +417,5 @@ async def test_the_footer_and_the_verdict_survive_in_a_sliver() -> None:
     app = CuzktopApp()
     async with app.run_test(size=(40, 3)) as pilot:
         await show(pilot, busy())
-        assert app.query_one(FooterPanel).lines[0].startswith("q quit")
+        assert app.query_one(FooterPanel).lines[0].startswith("1 Overview q quit")
         assert app.query_one(VerdictPanel).lines[0].startswith(" ▲ CPU/MEMORY")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from cuzktop.tui.app import CuzktopApp
+from cuzktop.tui.app import PANELS, CuzktopApp
 from cuzktop.tui.keys import KEYS, markdown_table
+from cuzktop.tui.widgets.overview import Overview
 from cuzktop.tui.widgets.windows import help_lines
 
 
@@ -18,9 +19,14 @@ async def test_the_palette_has_every_action() -> None:
     assert "Theme" in offered
 
 
-def test_every_action_can_be_done() -> None:
+def test_every_action_can_be_done_where_it_is_said_to_be() -> None:
+    views = {str(view.number): view for view in (Overview, *PANELS.values())}
     for key in KEYS:
-        assert callable(getattr(CuzktopApp, f"action_{key.action}"))
+        own = getattr(CuzktopApp, f"action_{key.action}", None)
+        for number in key.views if own is None else "":
+            assert callable(getattr(views[number], f"do_{key.action}")), (key.action, number)
+        for number in set("123456") - set(key.views) if own is None else "":
+            assert not hasattr(views[number], f"do_{key.action}"), (key.action, number)
 
 
 def test_no_key_has_two_meanings() -> None:
