@@ -51,6 +51,7 @@ SAMPLE_APART_S = 1.0
 RECORDING = b"cuzktop-recording "  # how a recording begins
 BESIDE_KEPT = 30_000  # of a recording's readings, for a snapshot: an hour of eight GPUs
 INTERRUPTED = 130
+EXIT_INTERNAL = 70  # sysexits' EX_SOFTWARE
 JOURNAL_LINES = 100_000  # of a unit's journal, for a picture: a few hours of a fast GPU
 
 
@@ -82,6 +83,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_UNREADABLE
     except KeyboardInterrupt:
         return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 (the last resort: a person gets a line, not a trace)
+        if os.environ.get("CUZKTOP_DEBUG"):
+            raise
+        _say(
+            f"internal error: {type(error).__name__}: {error}: please report it with the log;"
+            " CUZKTOP_DEBUG=1 shows where"
+        )
+        return EXIT_INTERNAL
 
 
 def _say(text: str) -> None:

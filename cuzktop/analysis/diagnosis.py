@@ -15,7 +15,7 @@ from itertools import pairwise
 from cuzktop.analysis.intervals import Span
 from cuzktop.analysis.throughput import median
 from cuzktop.frame import Verdict
-from cuzktop.units import percent
+from cuzktop.units import percent, shares_to_100
 
 GPU_BOUND_PCT = 80.0
 DISAGREE_PTS = 15.0  # a measurement this far under the log's kernel share overrules it
@@ -137,7 +137,7 @@ def verdict(
         evidence.append(_measured_sentence(kernel, measured))
     if bottleneck == "synthesis" and wave is not None and wave.share >= WAVE_SHARE:
         bottleneck = "herding"
-    sentence, advice = _ADVICE[bottleneck](time_pct, worst, wave, step)
+    sentence, advice = _ADVICE[bottleneck](shares_to_100(time_pct), worst, wave, step)
     if bottleneck == "herding" and wave is not None:
         evidence.append(
             f"{100 * wave.share:.0f} % of the starved time ends in a wave of {wave.size} or more"
@@ -162,7 +162,8 @@ def _confidence(time_pct: Mapping[str, float], proofs: int) -> float:
 
 def _shares_sentence(time_pct: Mapping[str, float], window: str) -> str:
     shown = ", ".join(
-        f"{name.replace('_', ' ')} {percent(share)} %" for name, share in time_pct.items()
+        f"{name.replace('_', ' ')} {percent(share)} %"
+        for name, share in shares_to_100(time_pct).items()
     )
     return f"over {window}: {shown}"
 

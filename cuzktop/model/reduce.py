@@ -498,7 +498,7 @@ class Model:
             job = self._new_job(event.job, event.kind)
         partition = job.parts.get(event.partition)
         if job.assembled is not None or (
-            partition is not None and partition.synth_start is not None
+            partition is not None and partition.state != "pending"
         ):
             job = self._new_job(event.job, event.kind or job.kind)
             partition = None

@@ -453,6 +453,20 @@ def test_a_completed_job_sent_again_is_another_attempt() -> None:
     assert proofs(run) == (3, 0, 0, 0)
 
 
+def test_a_synthesis_after_an_end_is_another_attempt() -> None:
+    """A log that began after the first attempt's lines, or lost them, mixes no two attempts."""
+    lines = [
+        f"TIMELINE,25072,GPU_END,{JOB},worker=1,partition=1,gpu_ms=1416",
+        f"TIMELINE,53645,SYNTH_START,{JOB},partition=1",
+        f"TIMELINE,54503,SYNTH_END,{JOB},partition=1,synth_ms=856",
+        f"TIMELINE,58509,GPU_START,{JOB},worker=1,partition=1",
+    ]
+    rows = by_key(only_run(report("\n".join([*lines, ""]).encode())))
+    assert rows[JOB, 1, 1]["bracket_ms"] is None
+    assert rows[JOB, 2, 1]["bracket_start_ms"] == 58509
+    assert rows[JOB, 2, 1]["bracket_end_ms"] is None
+
+
 def test_without_tracing_lines_a_second_synthesis_tells_that_it_was_sent_again() -> None:
     log = Log()
     for at_ms in (0, 5000):
