@@ -497,9 +497,7 @@ class Model:
         if job is None:
             job = self._new_job(event.job, event.kind)
         partition = job.parts.get(event.partition)
-        if job.assembled is not None or (
-            partition is not None and partition.state != "pending"
-        ):
+        if job.assembled is not None or (partition is not None and partition.state != "pending"):
             job = self._new_job(event.job, event.kind or job.kind)
             partition = None
         if job.kind is None:

@@ -8,6 +8,8 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 from textual import on
@@ -21,25 +23,36 @@ from textual.reactive import var
 from textual.screen import Screen
 
 from cuzktop.frame import Frame
-from cuzktop.settings import Settings
+from cuzktop.settings import DEFAULT_INTERVAL_S, Settings
+from cuzktop.tui import preferences
+from cuzktop.tui.details import details
 from cuzktop.tui.driver import ForgivingDriver
 from cuzktop.tui.keys import KEYS
+from cuzktop.tui.messages import Body, PartitionOpened, Said, Selected, TextOpened
+from cuzktop.tui.preferences import Preferences
+from cuzktop.tui.prompt import Prompt
+from cuzktop.tui.rows import PartitionKey
 from cuzktop.tui.themes import DARK, THEMES
+from cuzktop.tui.views.base import View
+from cuzktop.tui.views.diagnosis import DiagnosisView
+from cuzktop.tui.views.jobs import JobsView
+from cuzktop.tui.views.log import LogView
+from cuzktop.tui.views.partitions import ORDER, PartitionsView
+from cuzktop.tui.views.timeline import TimelineView
 from cuzktop.tui.widgets.footer import FooterPanel
 from cuzktop.tui.widgets.lines import EMPTY
 from cuzktop.tui.widgets.overview import Overview
-from cuzktop.tui.widgets.partitions import PartitionsPanel
-from cuzktop.tui.widgets.verdict import NoticePanel, Opened, VerdictPanel
-from cuzktop.tui.widgets.windows import (
-    Window,
-    alert_lines,
-    details_lines,
-    help_lines,
-    verdict_lines,
-)
+from cuzktop.tui.widgets.verdict import Opened, VerdictPanel
+from cuzktop.tui.widgets.windows import Window, alert_lines, help_lines, verdict_lines
 
 PLAIN = frozenset(theme.name for theme in THEMES if not theme.ansi)
 INTERVALS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+SAID_S = 5.0  # an answer to a key makes room again after this long
+NOTICE_S = 20.0  # so does what nobody asked for
+PANELS: dict[str, type[View]] = {
+    panel.view: panel for panel in (PartitionsView, TimelineView, JobsView, LogView, DiagnosisView)
+}
+"""The views behind the overview, by their ids; each is made when it is wanted first."""
 
 
 class CuzktopApp(App[None]):
@@ -53,7 +66,15 @@ class CuzktopApp(App[None]):
     VERTICAL_BREAKPOINTS = [(0, "-tiny"), (3, "-tall")]  # noqa: RUF012 - typed by Textual
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "quit", "Quit", show=False, priority=True, system=True),
-        *(Binding(key.keys, key.action, key.title, show=False) for key in KEYS),
+        *(
+            Binding(
+                key.keys,
+                f"act('{key.action}')" if key.views else key.action,
+                key.title,
+                show=False,
+            )
+            for key in KEYS
+        ),
     ]
 
     frame: var[Frame] = var(EMPTY)
@@ -80,13 +101,15 @@ class CuzktopApp(App[None]):
         on_interval: Callable[[float], None] | None = None,
         on_started: Callable[[], None] | None = None,
         driver_class: type[Driver] | None = None,
+        preferences_file: Path | None = None,
     ) -> None:
         """Set up what is drawn and how.
 
         `title` is shown in the header; `colour` and `ascii_only` go before `settings`. Without
         colour not one colour code is written: Textual settles that here or never. `on_interval` is
         told the seconds that `+` and `-` choose; `on_started` is called after the first paint, so
-        that what it starts doesn't slow that down. Both may be set later, too.
+        that what it starts doesn't slow that down. Both may be set later, too. `preferences_file`
+        is read now and written by `W`; it is the user's own unless one is named.
         """
         settings = Settings() if settings is None else settings
         colour = settings.colour if colour is None else colour
@@ -110,6 +133,13 @@ class CuzktopApp(App[None]):
         self.set_class(not colour, "-no-colour")
         self.set_class(self.ascii_only, "-ascii")
         self._latest = EMPTY
+        self.selected: PartitionKey | None = None
+        self._panels: dict[str, Overview | View] = {}
+        self._view = "overview"
+        self._said_at = 0
+        self._preferences_file = preferences_file or preferences.user_file()
+        self._preferences, self._notice = preferences.load(self._preferences_file)
+        self._prefer(self._preferences)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our colours, for themes that don't know them."""
@@ -120,14 +150,31 @@ class CuzktopApp(App[None]):
         return () if self.theme in PLAIN and not self.no_color else super().get_line_filters()
 
     def compose(self) -> ComposeResult:
-        """The overview over the footer."""
-        yield Overview(ascii_only=self.ascii_only).data_bind(CuzktopApp.frame)
+        """The overview over the footer; the other views come when they are wanted."""
+        overview = Overview(ascii_only=self.ascii_only)
+        self._panels["overview"] = overview
+        yield overview
+        yield Prompt()
         yield FooterPanel(ascii_only=self.ascii_only, id="footer").data_bind(
             CuzktopApp.frame, CuzktopApp.interval_s
         )
 
-    def on_mount(self) -> None:
+    def _prefer(self, kept: Preferences) -> None:
+        """Take over what was kept, where the command line says nothing else."""
+        known = {theme.name for theme in THEMES if theme.name != "cuzk-16"}
+        if kept.theme in known and self.theme != "cuzk-16" and not self.no_color:
+            self.theme = kept.theme
+        if kept.interval_s is not None and self.interval_s == DEFAULT_INTERVAL_S:
+            self.set_reactive(CuzktopApp.interval_s, kept.interval_s)
+
+    async def on_mount(self) -> None:
         """Leave the terminal as it was when we are told to end; start what waits for the screen."""
+        if self.on_interval is not None and self.interval_s == self._preferences.interval_s:
+            self.on_interval(self.interval_s)
+        if self._preferences.view is not None:
+            await self.go_to(self._preferences.view)
+        if self._notice:
+            self._say(self._notice, NOTICE_S)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             # Only a main thread can; elsewhere whoever runs the app handles signals.
@@ -160,6 +207,11 @@ class CuzktopApp(App[None]):
             self._count_behind()
         else:
             self.frame = message.frame
+
+    def watch_frame(self, frame: Frame) -> None:
+        """Give the frame to the view that is seen; the others cost nothing."""
+        if (panel := self._panels.get(self._view)) is not None:
+            panel.frame = frame
 
     def _count_behind(self) -> None:
         behind = max(0, self._latest.source.events - self.frame.source.events)
@@ -209,46 +261,165 @@ class CuzktopApp(App[None]):
         """Move the focus to the next panel that takes it."""
         self.screen.focus_next()
 
-    def action_let_go(self) -> None:
-        """Let go of the selected row."""
-        for table in self._table():
-            table.let_go()
+    async def action_act(self, action: str) -> None:
+        """Do what a key stands for: in the program, or in the view that is seen."""
+        own = getattr(self, f"action_{action}", None)
+        if own is not None:
+            done = own()
+            if asyncio.iscoroutine(done):
+                await done
+        elif not self._panels[self._view].act(action):
+            key = next(key for key in KEYS if key.action == action)
+            self._say(f"{key.shown.split()[0]} does nothing in this view, only {key.where}")
 
-    def _table(self) -> Iterable[PartitionsPanel]:
-        return self.screen_stack[0].query(PartitionsPanel)
+    # ------------------------------------------------------------------------------ views
 
-    def action_row_down(self) -> None:
-        """Select the next partition."""
-        self._move(1)
-
-    def action_row_up(self) -> None:
-        """Select the partition before."""
-        self._move(-1)
-
-    def _move(self, by: int) -> None:
-        for table in self._table():
-            table.focus()
-            table.move(by)
-
-    def action_row_first(self) -> None:
-        """Select the newest partition."""
-        for table in self._table():
-            table.focus()
-            table.select(0)
-
-    def action_row_last(self) -> None:
-        """Select the oldest partition."""
-        for table in self._table():
-            table.focus()
-            table.select(len(table.frame.recent) - 1)
-
-    def action_details(self) -> None:
-        """Open the selected partition, or what has the focus."""
-        if isinstance(self.focused, VerdictPanel | NoticePanel):
-            self.open_panel(Opened(self.focused))
+    async def go_to(self, name: str) -> None:
+        """Show the view `name`."""
+        if name == self._view:
             return
-        for table in self._table():
-            table.open_selected()
+        before = self._panels[self._view]
+        panel = self._panels.get(name)
+        if panel is None:
+            panel = self._panels[name] = PANELS[name](ascii_only=self.ascii_only, id=name)
+            if isinstance(panel, PartitionsView) and self._preferences.sort in ORDER:
+                panel.table.order = self._preferences.sort or panel.table.order
+                panel.table.backwards = self._preferences.reverse
+            await self.screen_stack[0].mount(panel, before="#prompt")
+        self._view = name
+        before.display = False
+        panel.frame = self.frame
+        panel.follow(self.selected)
+        panel.display = True
+        panel.take_focus()
+        for footer in self.screen_stack[0].query(FooterPanel):
+            footer.view = name
+
+    async def action_view_overview(self) -> None:
+        """View 1."""
+        await self.go_to("overview")
+
+    async def action_view_partitions(self) -> None:
+        """View 2."""
+        await self.go_to("partitions")
+
+    async def action_view_timeline(self) -> None:
+        """View 3."""
+        await self.go_to("timeline")
+
+    async def action_view_jobs(self) -> None:
+        """View 4."""
+        await self.go_to("jobs")
+
+    async def action_view_log(self) -> None:
+        """View 5."""
+        await self.go_to("log")
+
+    async def action_view_diagnosis(self) -> None:
+        """View 6."""
+        await self.go_to("diagnosis")
+
+    @on(Selected)
+    def select(self, message: Selected) -> None:
+        """Keep what was chosen for the other views."""
+        self.selected = message.key
+
+    # ------------------------------------------------------------------------------ the footer
+
+    @on(Said)
+    def answer(self, message: Said) -> None:
+        """Show a view's answer to a key."""
+        self._say(message.text)
+
+    def _say(self, text: str, seconds: float = SAID_S) -> None:
+        """Show a few words in the footer, for a while."""
+        self._said_at += 1
+        number = self._said_at
+        for footer in self.screen_stack[0].query(FooterPanel):
+            footer.said = text
+        self.set_timer(seconds, lambda: self._unsay(number))
+
+    def _unsay(self, number: int) -> None:
+        if number == self._said_at:  # nothing else has been said since
+            for footer in self.screen_stack[0].query(FooterPanel):
+                footer.said = ""
+
+    # ------------------------------------------------------------------------------ typing
+
+    def action_search(self) -> None:
+        """Ask what to search for."""
+        panel = self._panels[self._view]
+        if self._offers("search"):
+            self._ask("search /", panel.search_text, panel.search)
+
+    def action_filter(self) -> None:
+        """Ask what to show."""
+        panel = self._panels[self._view]
+        if self._offers("filter"):
+            self._ask("filter \\", panel.filter_text, self._filter)
+
+    def _filter(self, text: str) -> None:
+        problem = self._panels[self._view].set_filter(text)
+        if problem:
+            self._say(problem)
+        else:
+            self._unsay(self._said_at)
+
+    def _offers(self, action: str) -> bool:
+        """Whether the view has the action; if it hasn't, say where it is."""
+        key = next(key for key in KEYS if key.action == action)
+        if str(self._panels[self._view].number) in key.views:
+            return True
+        self._say(f"{key.shown} does nothing in this view, only {key.where}")
+        return False
+
+    def _ask(self, words: str, text: str, tell: Callable[[str], None]) -> None:
+        if self.screen is self.screen_stack[0]:
+            prompt = self.screen.query_one(Prompt)
+            prompt.ask(words, text, tell, self._panels[self._view].take_focus)
+
+    # ------------------------------------------------------------------------------ what is kept
+
+    def action_copy(self) -> None:
+        """Copy the selected row by the terminal (OSC 52)."""
+        text = self._panels[self._view].copy_text()
+        if not text:
+            self._say("nothing is selected: j or k selects a row")
+            return
+        self.copy_to_clipboard(text)
+        self._say(f"copied {len(text)} characters")
+
+    def action_next_theme(self) -> None:
+        """The next of our themes."""
+        if self.no_color:
+            self._say("no colours were asked for (-C, NO_COLOR)")
+            return
+        names = [theme.name for theme in THEMES]
+        at = names.index(self.theme) if self.theme in names else -1
+        self.theme = names[(at + 1) % len(names)]
+        self._say(f"theme {self.theme}; W keeps it")
+
+    def action_write(self) -> None:
+        """Keep interval, theme, view and sort for the next time."""
+        table = self._panels.get("partitions")
+        sort, backwards = self._preferences.sort, self._preferences.reverse
+        if isinstance(table, PartitionsView):
+            sort, backwards = table.table.order, table.table.backwards
+        wanted = Preferences(
+            interval_s=self.interval_s,
+            theme=self._preferences.theme if self.no_color else self.theme,
+            view=self._view,
+            sort=sort,
+            reverse=backwards,
+        )
+        try:
+            preferences.save(self._preferences_file, wanted)
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            self._say(f"{self._preferences_file}: can't be written: {why}")
+            return
+        self._preferences = wanted
+        self._say(f"kept in {self._preferences_file}")
 
     @on(Opened)
     def open_panel(self, message: Opened) -> None:
@@ -258,26 +429,25 @@ class CuzktopApp(App[None]):
         else:
             self._open("Alerts", alert_lines(self.frame))
 
-    def _open(self, heading: str, lines: list[str]) -> None:
-        self.push_screen(Window(heading, lines, ascii_only=self.ascii_only))
+    def _open(self, heading: str, body: Body | list[str], *, broad: bool = False) -> None:
+        self.push_screen(Window(heading, body, ascii_only=self.ascii_only, broad=broad))
 
-    @on(PartitionsPanel.Opened)
-    def open_details(self, message: PartitionsPanel.Opened) -> None:
-        """All figures of one partition, beside what is usual."""
-        row = message.row
-        failures = (
-            job.message
-            for job in self.frame.jobs
-            if (job.job, job.attempt) == (row.job, row.attempt)
-        )
-        lines = details_lines(row, self.frame.stages, next(failures, ""))
-        self._open("Partition", lines)
+    @on(TextOpened)
+    def open_text(self, message: TextOpened) -> None:
+        """A text in full."""
+        self._open(message.heading, message.body, broad=callable(message.body))
+
+    @on(PartitionOpened)
+    def open_details(self, message: PartitionOpened) -> None:
+        """All about one partition, as it was when it was opened."""
+        frame, row = self.frame, message.row
+        lines = partial(details, row, frame)
+        self.push_screen(Window("Partition", lines, ascii_only=self.ascii_only, broad=True))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:  # noqa: ARG002 - Textual's signature
         """Every action of `KEYS`, and the themes."""
         for key in KEYS:
             if key.action != "command_palette":
-                yield SystemCommand(
-                    key.title, f"{key.says} ({key.shown})", getattr(self, f"action_{key.action}")
-                )
+                says = f"{key.help} ({key.shown})"
+                yield SystemCommand(key.title, says, partial(self.action_act, key.action))
         yield SystemCommand("Theme", "choose the colours", self.action_change_theme)

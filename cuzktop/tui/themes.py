@@ -38,6 +38,13 @@ DARK: Mapping[str, str] = {
     "cz-nvml": "#a9d3f5",
     "cz-power": "#c8b6e8",
     "cz-synth": "#5f93bd",
+    # A logger's own colours.
+    "cz-log-red": "#ff7a5c",
+    "cz-log-green": "#86bf7c",
+    "cz-log-yellow": "#e8b458",
+    "cz-log-blue": "#6aaee8",
+    "cz-log-magenta": "#c79be0",
+    "cz-log-cyan": "#62c0c4",
 }
 LIGHT: Mapping[str, str] = {
     "cz-text": "#28323e",
@@ -65,6 +72,12 @@ LIGHT: Mapping[str, str] = {
     "cz-nvml": "#2a78b8",
     "cz-power": "#6a4fa0",
     "cz-synth": "#3d78a8",
+    "cz-log-red": "#b3280a",
+    "cz-log-green": "#2f7d2b",
+    "cz-log-yellow": "#8a5200",
+    "cz-log-blue": "#0b62ad",
+    "cz-log-magenta": "#7a3fa3",
+    "cz-log-cyan": "#0a7378",
 }
 SIXTEEN: Mapping[str, str] = {
     "ansi-background": "ansi_black",
@@ -102,6 +115,12 @@ SIXTEEN: Mapping[str, str] = {
     "cz-nvml": "ansi_white",
     "cz-power": "ansi_magenta",
     "cz-synth": "ansi_blue",
+    "cz-log-red": "ansi_red",
+    "cz-log-green": "ansi_green",
+    "cz-log-yellow": "ansi_yellow",
+    "cz-log-blue": "ansi_blue",
+    "cz-log-magenta": "ansi_magenta",
+    "cz-log-cyan": "ansi_cyan",
 }
 
 THEMES: tuple[Theme, ...] = (

@@ -5,45 +5,77 @@ from __future__ import annotations
 from textual.reactive import var
 
 from cuzktop.frame import Frame
-from cuzktop.tui.keys import KEYS
+from cuzktop.tui.keys import KEYS, VIEWS
 from cuzktop.tui.widgets.cells import Line, Span, beside, clean, count, fit, line_width, width_of
 from cuzktop.tui.widgets.lines import Lines
 from cuzktop.units import age, percent, size
 
+NUMBERS = {name: str(number) for number, (name, _title, _says) in enumerate(VIEWS, 1)}
+QUIET_MS = 2000.0  # where room is short, a log that has been quiet for less needs no word
+# Where a view has keys of its own, these go first when there is no room.
+LAST = {"next_slow": 1, "next_failure": 2, "pause": 3, "command_palette": 4}
+TITLES = {name: title for name, title, _says in VIEWS}
+
 
 def draw_footer(
-    frame: Frame, width: int, *, interval_s: float = 1.0, behind: int | None = None
+    frame: Frame,
+    width: int,
+    *,
+    interval_s: float = 1.0,
+    behind: int | None = None,
+    view: str = "overview",
+    said: str = "",
 ) -> list[Line]:
-    """Keys at the left, the source and our cost at the right; `behind` events if paused."""
+    """View and keys at the left, the source and our cost at the right; `behind` events if paused.
+
+    `said` answers the latest key, in the place of the source and of what else has no room.
+    """
     if width <= 0:
         return []
+    number = NUMBERS[view]
     left: list[Span] = []
-    for key in KEYS:
-        if not key.footer:
-            continue
+    shown = [
+        key
+        for key in KEYS
+        if key.footer and (not key.views or (number in key.views and number != "1"))
+    ]
+    shown.sort(key=lambda key: LAST.get(key.action, 0))
+    for key in shown:
         paused = behind is not None and key.action == "pause"
         spans: list[Span] = [
             (f" {key.shown.split()[0]}", "key"),
             (" go on" if paused else f" {key.footer}", "muted"),
         ]
         left = [*spans, *left] if paused else [*left, *spans]
+    name = f"{number} {TITLES[view]}"
+    badge: list[Span] = [(f" {name} " if width >= 100 else name, "badge-quiet")]
     if behind is not None:
-        left.insert(0, (f" PAUSED +{behind} events ", "badge-pause"))
-    else:
-        left[0] = (left[0][0].lstrip(), left[0][1])
+        badge = [(f" PAUSED +{behind} events ", "badge-pause"), (f" {number}", "muted"), *badge[1:]]
+    if width < 40:
+        badge = badge[:1] if behind is not None else [(f" {number} ", "badge-quiet")]
+    if said:
+        words = f" {clean(said)} "
+        while left and line_width((*badge, *left)) + width_of(words) > width:
+            left = left[:-2]
+        room = width - line_width((*badge, *left))
+        return [beside((*badge, *left), [(fit(words, min(room, width_of(words))), "warn")], width)]
+    left = [*badge, *left]
     for path_room, long_words in ((60, True), (24, True), (24, False), (12, False), (10, False)):
         facts = _facts(frame, path_room, interval_s, long_words=long_words)
         if line_width(tuple(left)) + line_width(tuple(facts)) <= width:
             return [beside(left, facts, width)]
-    facts = _facts(frame, 10, interval_s, long_words=False)
-    while len(left) > 4 and line_width(tuple(left)) + line_width(tuple(facts)) > width:
+    facts = _facts(frame, 10, interval_s, long_words=False, counts=view == "overview")
+    least = len(badge) + 4
+    while len(left) > least and line_width(tuple(left)) + line_width(tuple(facts)) > width:
         left = left[:-2]
     while facts and line_width(tuple(left)) + line_width(tuple(facts)) > width:
         facts = facts[1:]
     return [beside(left, facts, width)]
 
 
-def _facts(frame: Frame, path_room: int, interval_s: float, *, long_words: bool) -> list[Span]:
+def _facts(
+    frame: Frame, path_room: int, interval_s: float, *, long_words: bool, counts: bool = True
+) -> list[Span]:
     source = frame.source
     facts: list[Span] = []
     if source.path:
@@ -51,11 +83,12 @@ def _facts(frame: Frame, path_room: int, interval_s: float, *, long_words: bool)
         if width_of(path) > path_room:
             path = path.rpartition("/")[2]
         facts.append((f" {fit(path, min(width_of(path), path_room))}", "text"))
-    lines, events = (" lines", " events") if long_words else ("ln", "ev")
-    facts.append((f" {count(source.lines)}{lines} {count(source.events)}{events}", "muted"))
+    if counts:
+        lines, events = (" lines", " events") if long_words else ("ln", "ev")
+        facts.append((f" {count(source.lines)}{lines} {count(source.events)}{events}", "muted"))
     if source.unparsed:
         facts.append((f" {count(source.unparsed)} unparsed", "warn"))
-    if source.silent_ms is not None:
+    if source.silent_ms is not None and (long_words or source.silent_ms >= QUIET_MS):
         word = "silent" if long_words else "quiet"
         late = source.silent_ms >= 30_000
         facts.append((f" {word} {age(source.silent_ms)}", "warn" if late else "muted"))
@@ -73,10 +106,19 @@ class FooterPanel(Lines):
 
     interval_s: var[float] = var(1.0)
     behind: var[int | None] = var[int | None](None)
+    view: var[str] = var("overview")
+    said: var[str] = var("")
 
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:  # noqa: ARG002 - one line
         """See `draw_footer`."""
-        return draw_footer(frame, width, interval_s=self.interval_s, behind=self.behind)
+        return draw_footer(
+            frame,
+            width,
+            interval_s=self.interval_s,
+            behind=self.behind,
+            view=self.view,
+            said=self.said,
+        )
 
     def watch_interval_s(self) -> None:
         """Show the new interval."""
@@ -84,4 +126,12 @@ class FooterPanel(Lines):
 
     def watch_behind(self) -> None:
         """Show that the picture is frozen, or that it isn't any more."""
+        self.redraw()
+
+    def watch_view(self) -> None:
+        """Name the view and its keys."""
+        self.redraw()
+
+    def watch_said(self) -> None:
+        """Answer a key, or be done with it."""
         self.redraw()

@@ -42,6 +42,8 @@ def chosen(jobs: tuple[JobRow, ...], capacity: int) -> list[JobRow]:
 def summary(frame: Frame) -> str:
     """Counts of proofs and the time that one takes."""
     proofs = frame.proofs
+    if proofs.completed is None:
+        return "no standard output: not told what is done"
     parts = [f"{proofs.in_flight} in flight", f"{proofs.completed} done"]
     if proofs.failed:
         parts.append(f"{proofs.failed} failed")

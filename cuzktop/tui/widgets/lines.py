@@ -113,9 +113,18 @@ class Lines(Widget):
         super().notify_style_update()
 
     def _style(self, name: str) -> Style:
+        """The style of `name`; `+bold`, `+italic` and `+underline` after it are added to it."""
         style = self._rich_styles.get(name)
         if style is None:
-            style = self._rich_styles[name] = self.get_component_rich_style(f"lines--{name}")
+            base, *added = name.split("+")
+            style = self.get_component_rich_style(f"lines--{base}")
+            if added:
+                style += Style(
+                    bold="bold" in added or None,
+                    italic="italic" in added or None,
+                    underline="underline" in added or None,
+                )
+            self._rich_styles[name] = style
         return style
 
     @property

@@ -6,8 +6,9 @@ grow in a fixed order of worth (`_grow`), and what has no room is left out whole
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.geometry import NULL_OFFSET, NULL_SPACING, Region, Size
@@ -15,7 +16,10 @@ from textual.layout import ArrangeResult, Layout, WidgetPlacement
 from textual.reactive import var
 from textual.widget import Widget
 
-from cuzktop.frame import Frame
+from cuzktop.frame import Frame, PartitionRow
+from cuzktop.tui.messages import Said
+from cuzktop.tui.rows import PartitionKey, has_failed, is_slow, row_text
+from cuzktop.tui.views.base import Acting
 from cuzktop.tui.widgets.activity import ActivityPanel
 from cuzktop.tui.widgets.gpus import BLOCK_ROWS, BLOCKS, TABLES, GpusPanel
 from cuzktop.tui.widgets.jobs import JobsPanel
@@ -24,7 +28,7 @@ from cuzktop.tui.widgets.lock import LockPanel
 from cuzktop.tui.widgets.partitions import PartitionsPanel
 from cuzktop.tui.widgets.stages import STAGES, StagesPanel
 from cuzktop.tui.widgets.syntheses import SynthesesPanel
-from cuzktop.tui.widgets.verdict import HeaderPanel, NoticePanel, VerdictPanel, notice
+from cuzktop.tui.widgets.verdict import HeaderPanel, NoticePanel, Opened, VerdictPanel, notice
 
 TWO_COLUMNS = 150  # cells from which panels stand beside each other
 BESIDE = 76  # cells from which the lock stands beside the syntheses
@@ -266,8 +270,11 @@ class OverviewLayout(Layout):
         return placements
 
 
-class Overview(Widget):
+class Overview(Widget, Acting):
     """View 1: answers questions 1 to 4 on 80 × 24 and uses the room of larger terminals."""
+
+    number: ClassVar[int] = 1
+    view: ClassVar[str] = "overview"
 
     DEFAULT_CSS = """
     Overview { width: 1fr; height: 1fr; }
@@ -311,3 +318,89 @@ class Overview(Widget):
             # A widget's own arrangement is thrown away when one of its children asks for it.
             for child in self.children[:1]:
                 child.refresh(layout=True)
+
+    # ------------------------------------------------------------ keys: the table has them
+
+    @property
+    def table(self) -> PartitionsPanel:
+        """The partitions that ended."""
+        return self.query_one(PartitionsPanel)
+
+    def take_focus(self) -> None:
+        """Keys move over the partitions."""
+        self.table.focus()
+
+    def follow(self, key: PartitionKey | None) -> None:
+        """Select what was selected elsewhere."""
+        self.table.selected = key
+        self.table.draw_anew()
+
+    def copy_text(self) -> str:
+        """The selected partition."""
+        selected = self.table.selected_row()
+        return "" if selected is None else row_text(selected)
+
+    def do_let_go(self) -> None:
+        """Let go of the selected row."""
+        self.table.let_go()
+
+    def do_row_down(self) -> None:
+        """Select the next partition."""
+        self._move(1)
+
+    def do_row_up(self) -> None:
+        """Select the partition before."""
+        self._move(-1)
+
+    def do_page_down(self) -> None:
+        """Go a page of the table down."""
+        self._move(max(1, self.table.size.height - 2))
+
+    def do_page_up(self) -> None:
+        """Go a page of the table up."""
+        self._move(-max(1, self.table.size.height - 2))
+
+    def _move(self, by: int) -> None:
+        self.table.focus()
+        self.table.move(by)
+
+    def do_row_first(self) -> None:
+        """Select the newest partition."""
+        self.table.focus()
+        self.table.select(0)
+
+    def do_row_last(self) -> None:
+        """Select the oldest partition."""
+        self.table.focus()
+        self.table.select(len(self.frame.recent) - 1)
+
+    def do_details(self) -> None:
+        """Open the selected partition, or what has the focus."""
+        focused = self.screen.focused
+        if isinstance(focused, VerdictPanel | NoticePanel):
+            self.post_message(Opened(focused))
+        else:
+            self.table.open_selected()
+
+    def _jump(self, fits: Callable[[PartitionRow], bool], by: int, nothing: str) -> None:
+        if not self.table.jump(fits, by):
+            self.post_message(Said(nothing))
+
+    def _slow(self, row: PartitionRow) -> bool:
+        return is_slow(row, self.frame.stages)
+
+    def do_next_slow(self) -> None:
+        """Select the next slow partition."""
+        self._jump(self._slow, 1, "no partition is slow")
+
+    def do_previous_slow(self) -> None:
+        """Select the slow partition before."""
+        self._jump(self._slow, -1, "no partition is slow")
+
+    def do_next_failure(self) -> None:
+        """Select the next partition that failed."""
+        self._jump(has_failed, 1, "no partition has failed")
+
+    def do_previous_failure(self) -> None:
+        """Select the failed partition before."""
+        self._jump(has_failed, -1, "no partition has failed")

@@ -9,16 +9,16 @@ from typing import ClassVar
 
 from textual import events
 from textual.binding import BindingType
-from textual.message import Message
 
 from cuzktop.frame import Frame, PartitionRow
+from cuzktop.tui.messages import PartitionOpened, Selected
+from cuzktop.tui.rows import PartitionKey, key_of, next_where
 from cuzktop.tui.widgets.cells import Line, Span, clip, fit, label, right
 from cuzktop.tui.widgets.empty import reason, sentence
 from cuzktop.tui.widgets.jobs import CELLS
 from cuzktop.tui.widgets.lines import Lines
 from cuzktop.units import duration
 
-Key = tuple[str, int, int | None]
 MARKS = {"exact": "=", "inferred": "~", "none": " "}
 LEAST_NAME = 18  # cells of "porep-1000-40021/3"; below 78 the id is cut to
 SHORT_NAME = 12  # cells, which still tell jobs apart
@@ -53,11 +53,6 @@ COLUMNS: tuple[Column, ...] = (
 )
 
 
-def key_of(row: PartitionRow) -> Key:
-    """What a row is known by while the table moves."""
-    return (row.job, row.attempt, row.partition)
-
-
 @dataclass(frozen=True, slots=True)
 class Shape:
     """Which columns there are, and how wide, at one width of the panel."""
@@ -90,7 +85,7 @@ def draw_partitions(
     height: int,
     *,
     top: int = 0,
-    selected: Key | None = None,
+    selected: PartitionKey | None = None,
     focused: bool = False,
 ) -> list[Line]:
     """Column titles, then one row a partition from `top` on; `selected` is marked."""
@@ -160,18 +155,10 @@ class PartitionsPanel(Lines, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = []
 
-    class Opened(Message):
-        """The user asks for all figures of one partition."""
-
-        def __init__(self, row: PartitionRow) -> None:
-            """Of `row`."""
-            super().__init__()
-            self.row = row
-
     def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's word
         """Start at the newest partition with nothing selected."""
         super().__init__(ascii_only=ascii_only, id=id)
-        self.selected: Key | None = None
+        self.selected: PartitionKey | None = None
         self.top = 0
 
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
@@ -191,6 +178,11 @@ class PartitionsPanel(Lines, can_focus=True):
             return None
         return next((at for at, row in enumerate(rows) if key_of(row) == self.selected), None)
 
+    def selected_row(self) -> PartitionRow | None:
+        """The row that is selected, if it is still kept."""
+        at = self._position(self.frame.recent)
+        return None if at is None else self.frame.recent[at]
+
     def _keep_in_view(self, rows: Sequence[PartitionRow], room: int) -> None:
         at = self._position(rows)
         if at is None:
@@ -198,6 +190,14 @@ class PartitionsPanel(Lines, can_focus=True):
             return
         room = max(1, room)
         self.top = max(0, min(max(self.top, at - room + 1), at, max(0, len(rows) - room)))
+
+    def jump(self, fits: Callable[[PartitionRow], bool], by: int) -> bool:
+        """Select the next row in the direction of `by` that fits; whether there is one."""
+        rows = self.frame.recent
+        at = next_where([fits(row) for row in rows], self._position(rows), by)
+        if at is not None:
+            self.select(at)
+        return at is not None
 
     def move(self, by: int) -> None:
         """Select the row `by` rows further down; the first one if none was selected."""
@@ -213,6 +213,7 @@ class PartitionsPanel(Lines, can_focus=True):
         if rows:
             at = max(0, min(len(rows) - 1, at))
             self.selected = key_of(rows[at])
+            self.post_message(Selected(self.selected))
             self.redraw()
 
     def let_go(self) -> bool:
@@ -220,6 +221,7 @@ class PartitionsPanel(Lines, can_focus=True):
         if self.selected is None:
             return False
         self.selected, self.top = None, 0
+        self.post_message(Selected(None))
         self.redraw()
         return True
 
@@ -228,7 +230,7 @@ class PartitionsPanel(Lines, can_focus=True):
         rows = self.frame.recent
         if rows:
             at = self._position(rows)
-            self.post_message(self.Opened(rows[at or 0]))
+            self.post_message(PartitionOpened(rows[at or 0]))
 
     def on_click(self, event: events.Click) -> None:
         """Select the row under the pointer; a second click opens it."""

@@ -1,0 +1,101 @@
+"""What the app asks of a view, whichever of the six it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import events
+
+from cuzktop.tui.messages import Said
+from cuzktop.tui.rows import PartitionKey
+from cuzktop.tui.widgets.lines import Lines
+
+
+class Acting:
+    """A view's half of the keys: `do_NAME` is what the action NAME does here."""
+
+    number: ClassVar[int]  # its key
+    view: ClassVar[str]  # its id in `keys.VIEWS`
+
+    def act(self, action: str) -> bool:
+        """Do `action`; False if this view has no such thing."""
+        do: Callable[[], object] | None = getattr(self, f"do_{action}", None)
+        if do is None:
+            return False
+        do()
+        return True
+
+    def follow(self, key: PartitionKey | None) -> None:
+        """Take over what was selected in another view."""
+
+    def take_focus(self) -> None:
+        """Let keys and the pointer's wheel come here."""
+
+    def copy_text(self) -> str:
+        """What `y` copies; empty if there is nothing."""
+        return ""
+
+    @property
+    def search_text(self) -> str:
+        """What is searched for at the moment."""
+        return ""
+
+    def search(self, text: str) -> None:
+        """Search for `text` from where one is; empty ends the search."""
+
+    @property
+    def filter_text(self) -> str:
+        """The filter at the moment."""
+        return ""
+
+    def set_filter(self, text: str) -> str:
+        """Show only what fits `text`; what is wrong with it, or nothing."""
+        raise NotImplementedError
+
+
+class View(Lines, Acting, can_focus=True):
+    """A view that is one panel: it draws all its lines itself and has rows to move over."""
+
+    def say(self, text: str) -> None:
+        """Answer a key in the footer."""
+        self.post_message(Said(text))
+
+    def take_focus(self) -> None:
+        """See `Acting`."""
+        self.focus()
+
+    @property
+    def page(self) -> int:
+        """Rows that a page has."""
+        return max(1, self.size.height - 4)
+
+    def move(self, by: int) -> None:
+        """Go `by` rows down."""
+        raise NotImplementedError
+
+    def do_row_down(self) -> None:
+        """The next row."""
+        self.move(1)
+
+    def do_row_up(self) -> None:
+        """The row before."""
+        self.move(-1)
+
+    def do_page_down(self) -> None:
+        """A page down."""
+        self.move(self.page)
+
+    def do_page_up(self) -> None:
+        """A page up."""
+        self.move(-self.page)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Move down."""
+        event.stop()
+        self.move(3)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Move up."""
+        event.stop()
+        self.move(-3)

@@ -1,0 +1,478 @@
+"""View 5: the daemon's own lines, its colours kept; filtered, searched, followed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+
+from cuzktop.frame import Frame
+from cuzktop.tui.details import Book, wrapped
+from cuzktop.tui.messages import TextOpened
+from cuzktop.tui.rows import PartitionKey
+from cuzktop.tui.sgr import LOG_STYLES, plain, styled
+from cuzktop.tui.views.base import View
+from cuzktop.tui.widgets.cells import Line, Span, clean, clip, title, width_of
+from cuzktop.tui.widgets.empty import NOTHING, sentence
+
+LEVELS = ("all", "info", "warn", "error")
+SEVERITY = {b"TRACE": 1, b"DEBUG": 1, b"INFO": 2, b"WARN": 3, b"ERROR": 4}
+LEAST = {"all": 0, "info": 2, "warn": 3, "error": 4}
+SIDEWAYS = 16  # cells that one key moves a long line
+
+# The level stands near the start: after a time stamp, in a journal after a host's name, too.
+_LEVEL = re.compile(rb"(?:^|[ m])(TRACE|DEBUG|INFO|WARN|ERROR)(?=[ \x1b:])")
+_LEVEL_WITHIN = 140
+_CRASH = re.compile(rb"panicked at|terminate called|CUDA error|Segmentation fault|Aborted")
+_NOISE = re.compile(rb"TIMELINE,|CUZK_TIMING|CUZK_NTT_H")
+
+
+def severity(raw: bytes) -> int:
+    """0 for timing lines, 1 for debug, 2 for info and what has no level, 3 warn, 4 error."""
+    level = _LEVEL.search(raw, 0, _LEVEL_WITHIN)
+    if level is not None:
+        return SEVERITY[level[1]]
+    if _CRASH.search(raw):
+        return 4
+    return 0 if _NOISE.search(raw) else 2
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which lines are shown: at least so severe, without timing lines, of one job."""
+
+    least: int = 0
+    no_timing: bool = False
+    job: str = ""
+
+    def fits(self, raw: bytes) -> bool:
+        """Whether a line is shown."""
+        if self.job and self.job.encode("utf-8", "replace") not in raw:
+            return False
+        if self.least or self.no_timing:
+            return severity(raw) >= max(self.least, 1 if self.no_timing else 0)
+        return True
+
+
+class Index:
+    """The numbers of the lines that are wanted; each line is looked at once."""
+
+    __slots__ = ("_end", "_numbers", "_wanted")
+
+    def __init__(self) -> None:
+        """Nothing was looked at."""
+        self._wanted = Wanted()
+        self._numbers: list[int] = []
+        self._end = 0
+
+    def numbers(self, book: Book, end: int, wanted: Wanted) -> Sequence[int]:
+        """The numbers of the lines before `end` that fit, oldest first."""
+        first, last = book.span
+        end = min(end, last)
+        if wanted == Wanted():
+            return range(min(first, end), end)
+        if wanted != self._wanted or end < self._end:
+            self._wanted, self._numbers, self._end = wanted, [], first
+        start = max(first, self._end)
+        for number, raw in enumerate(book.read(start, end), start):
+            if wanted.fits(raw):
+                self._numbers.append(number)
+        self._end = max(end, start)
+        numbers = self._numbers
+        gone = 0
+        while gone < len(numbers) and numbers[gone] < first:
+            gone += 1
+        if gone:
+            del numbers[:gone]
+        return numbers
+
+
+def read_lines(book: Book, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
+    """The lines with these numbers, as far as they are still kept."""
+    if isinstance(numbers, range) and numbers:
+        lines = book.read(numbers[0], numbers[-1] + 1)
+        first = max(numbers[0], book.span[0])
+        return list(enumerate(lines, first))
+    found: list[tuple[int, bytes]] = []
+    for number in numbers:
+        lines = book.read(number, number + 1)
+        if lines:
+            found.append((number, lines[0]))
+    return found
+
+
+# ---------------------------------------------------------------------------------------- drawing
+
+
+def coloured(raw: bytes) -> Line:
+    """A line in its own colours; one that has none gets those of its level."""
+    line = styled(raw)
+    if len(line) == 1 and line[0][1] == "text":
+        style = {0: "log-dim", 1: "log-dim", 3: "log-yellow", 4: "log-red"}.get(severity(raw))
+        if style is not None:
+            return ((line[0][0], style),)
+    return line
+
+
+def from_cell(line: Sequence[Span], left: int) -> list[Span]:
+    """`line` without its first `left` cells."""
+    if left <= 0:
+        return list(line)
+    out: list[Span] = []
+    for text, style in line:
+        if left <= 0:
+            out.append((text, style))
+            continue
+        cells = width_of(text)
+        if cells <= left:
+            left -= cells
+            continue
+        kept = text
+        while kept and left > 0:
+            left -= width_of(kept[0])
+            kept = kept[1:]
+        out.append((" " * -left + kept if left < 0 else kept, style))
+        left = 0
+    return out
+
+
+def marked(line: Sequence[Span], text: str) -> list[Span]:
+    """`line` with each place where `text` stands in the style of what was found."""
+    whole = "".join(part for part, _style in line)
+    wanted = text.casefold()
+    low = whole.casefold()
+    if not wanted or wanted not in low or len(low) != len(whole):
+        return list(line)
+    hits: list[tuple[int, int]] = []
+    at = low.find(wanted)
+    while at >= 0:
+        hits.append((at, at + len(wanted)))
+        at = low.find(wanted, at + len(wanted))
+    out: list[Span] = []
+    start = 0
+    for part, style in line:
+        end = start + len(part)
+        cut = start
+        for lo, hi in hits:
+            if hi <= cut or lo >= end:
+                continue
+            if lo > cut:
+                out.append((part[cut - start : lo - start], style))
+            stop = min(hi, end)
+            out.append((part[max(lo, cut) - start : stop - start], "find"))
+            cut = stop
+        if cut < end:
+            out.append((part[cut - start :], style))
+        start = end
+    return out
+
+
+def draw_log(
+    lines: Sequence[tuple[int, bytes]],
+    width: int,
+    height: int,
+    *,
+    detail: str = "",
+    end: str = "",
+    selected: int | None = None,
+    search: str = "",
+    left: int = 0,
+    why: str = "",
+    focused: bool = True,
+) -> list[Line]:
+    """Title and lines; `why` says in their place why there is none."""
+    if width <= 0 or height <= 0:
+        return []
+    out: list[Line] = []
+    if height >= 3:
+        out.append(title("LOG", width, detail=detail, end=end, focused=focused))
+    room = height - len(out)
+    if not lines:
+        return out + sentence(why or NOTHING, width, room)
+    for number, raw in lines[:room]:
+        spans = from_cell(coloured(raw), left)
+        if search:
+            spans = marked(spans, search)
+        line = clip(spans, width)
+        if number == selected:
+            line = tuple((text, "selected") for text, _style in line)
+        out.append(line)
+    return out
+
+
+# --------------------------------------------------------------------------------------- the view
+
+
+class LogView(View):
+    """The daemon's latest lines. Follows the end until a line is selected."""
+
+    number: ClassVar[int] = 5
+    view: ClassVar[str] = "log"
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{name}" for name in LOG_STYLES}
+
+    def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's word
+        """All lines, at the end."""
+        super().__init__(ascii_only=ascii_only, id=id)
+        self.level = "all"
+        self.no_timing = False
+        self.only: str = ""  # a job's id
+        self.chosen: PartitionKey | None = None  # in another view
+        self.at: int | None = None  # the selected line's number; None follows the end
+        self.left = 0
+        self._top = 0  # an index into what is shown
+        self._search = ""
+        self._index = Index()
+        self._end = 0
+
+    # ------------------------------------------------------------ drawing
+
+    def watch_frame(self) -> None:
+        """Go to the end that the book has now: it grows on while the picture is frozen."""
+        if self.frame.book is not None:
+            self._end = self.frame.book.span[1]
+        super().watch_frame()
+
+    @property
+    def wanted(self) -> Wanted:
+        """Which lines are shown."""
+        return Wanted(LEAST[self.level], self.no_timing, self.only)
+
+    def numbers(self) -> Sequence[int]:
+        """The numbers of the lines that are shown."""
+        book = self.frame.book
+        return () if book is None else self._index.numbers(book, self._end, self.wanted)
+
+    def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
+        """See `draw_log`."""
+        book = frame.book
+        numbers = self.numbers()
+        room = max(1, height - (1 if height >= 3 else 0))
+        last = max(0, len(numbers) - room)
+        if self.at is None:
+            self._top = last
+        else:
+            place = self._place(numbers, self.at)
+            self._top = max(0, min(max(self._top, place - room + 1), place, last))
+        shown = numbers[self._top : self._top + room]
+        lines = [] if book is None else read_lines(book, shown)
+        detail = f"{len(numbers)} lines"
+        if self.level != "all":
+            detail += f" · {self.level}" + ("" if self.level == "error" else " and worse")
+        if self.no_timing:
+            detail += " · no timing lines"
+        if self.only:
+            detail += f" · only {clean(self.only)}"
+        end = "follows" if self.at is None else f"line {self.at + 1}; G follows"
+        if self._search:
+            end = f"/{clean(self._search)} · {end}"
+        why = ""
+        if book is None:
+            why = "no lines are kept here: this picture doesn't come from a log"
+        elif book.span[0] < self._end:
+            why = f"none of the {self._end - book.span[0]} lines kept fits"
+        return draw_log(
+            lines,
+            width,
+            height,
+            detail=detail,
+            end=end,
+            selected=self.at,
+            search=self._search,
+            left=self.left,
+            why=why,
+            focused=self.has_focus,
+        )
+
+    @staticmethod
+    def _place(numbers: Sequence[int], number: int) -> int:
+        """The index of the first line that isn't before `number`."""
+        low, high = 0, len(numbers)
+        while low < high:
+            middle = (low + high) // 2
+            if numbers[middle] < number:
+                low = middle + 1
+            else:
+                high = middle
+        return min(low, max(0, len(numbers) - 1))
+
+    def follow(self, key: PartitionKey | None) -> None:
+        """Take over what was selected elsewhere; `f` shows its lines."""
+        self.chosen = key
+        if key is not None and self.only:
+            self.only = key[0]
+        self.draw_anew()
+
+    # ------------------------------------------------------------ moving
+
+    def select(self, index: int) -> None:
+        """Select the line at an index of those shown, or the nearest."""
+        numbers = self.numbers()
+        if numbers:
+            self.at = numbers[max(0, min(len(numbers) - 1, index))]
+            self.draw_anew()
+
+    def move(self, by: int) -> None:
+        """Select the line `by` further down; at first the last one."""
+        numbers = self.numbers()
+        if self.at is None:
+            if by < 0:
+                self.select(len(numbers) - 1 if by == -1 else len(numbers) - 1 + by)
+            return
+        self.select(self._place(numbers, self.at) + by)
+
+    def do_row_first(self) -> None:
+        """The oldest line kept."""
+        self.select(0)
+
+    def do_row_last(self) -> None:
+        """Follow the end."""
+        self.at = None
+        self.draw_anew()
+
+    def do_left(self) -> None:
+        """Back to a line's beginning."""
+        self.left = max(0, self.left - SIDEWAYS)
+        self.draw_anew()
+
+    def do_right(self) -> None:
+        """Further along a long line."""
+        self.left = min(4096, self.left + SIDEWAYS)
+        self.draw_anew()
+
+    def do_let_go(self) -> None:
+        """Follow again; then no search; then all lines."""
+        if self.at is not None or self.left:
+            self.at, self.left = None, 0
+        elif self._search:
+            self._search = ""
+        else:
+            self.level, self.no_timing, self.only = "all", False, ""
+        self.draw_anew()
+
+    def on_click(self, event: events.Click) -> None:
+        """Select the line under the pointer; a second click opens it."""
+        line = event.y - (1 if self.size.height >= 3 else 0)
+        if line >= 0 and self._top + line < len(self.numbers()):
+            self.select(self._top + line)
+            if event.chain == 2:
+                self.do_details()
+
+    # ------------------------------------------------------------ what is shown
+
+    def do_level(self) -> None:
+        """The next level."""
+        self.level = LEVELS[(LEVELS.index(self.level) + 1) % len(LEVELS)]
+        self.draw_anew()
+
+    def do_noise(self) -> None:
+        """Hide or show the timing lines."""
+        self.no_timing = not self.no_timing
+        self.draw_anew()
+
+    def do_only_job(self) -> None:
+        """Only lines of the selected job, or of all again."""
+        if self.only:
+            self.only = ""
+        else:
+            raw = self._raw()
+            named = "" if raw is None else self._job_in(plain(raw))
+            job = named or ("" if self.chosen is None else self.chosen[0])
+            if not job:
+                self.say("no job is selected, and this line names none")
+                return
+            self.only = job
+        self.draw_anew()
+
+    def _job_in(self, text: str) -> str:
+        """The job that a line names, of those that are known."""
+        frame = self.frame
+        known = {job.job for job in frame.jobs}
+        known |= {row.job for row in (*frame.in_flight, *frame.recent)}
+        return max((job for job in known if job and job in text), key=len, default="")
+
+    def _raw(self) -> bytes | None:
+        """The selected line."""
+        book = self.frame.book
+        if book is None or self.at is None:
+            return None
+        lines = book.read(self.at, self.at + 1)
+        return lines[0] if lines else None
+
+    def do_details(self) -> None:
+        """The selected line in full."""
+        raw = self._raw()
+        if raw is None:
+            self.say("no line is selected: k selects the last")
+            return
+        at = 0 if self.at is None else self.at
+        line = coloured(raw)
+        self.post_message(TextOpened(f"Line {at + 1}", lambda width: wrapped(line, width, 200)))
+
+    def copy_text(self) -> str:
+        """The selected line without its colours."""
+        raw = self._raw()
+        return "" if raw is None else plain(raw)
+
+    # ------------------------------------------------------------ finding
+
+    def _find(self, fits: Callable[[bytes], bool], by: int, *, here: bool = False) -> bool:
+        """Select the next line in the direction of `by` that fits, round the end."""
+        book = self.frame.book
+        numbers = self.numbers()
+        if book is None or not numbers:
+            return False
+        size = len(numbers)
+        at = size if self.at is None else self._place(numbers, self.at)
+        first = at if here and at < size else at + by
+        lines = dict(read_lines(book, numbers))
+        for step in range(size):
+            index = (first + by * step) % size
+            raw = lines.get(numbers[index])
+            if raw is not None and fits(raw):
+                self.select(index)
+                return True
+        return False
+
+    @property
+    def search_text(self) -> str:
+        """What is searched for."""
+        return self._search
+
+    def search(self, text: str) -> None:
+        """Mark what `text` is found in; select the latest such line, or the next from here on."""
+        self._search = text
+        if text:
+            wanted = text.casefold()
+            by = -1 if self.at is None else 1
+            self._find(lambda raw: wanted in plain(raw).casefold(), by, here=True)
+        self.draw_anew()
+
+    def _next_match(self, by: int) -> None:
+        wanted = self._search.casefold()
+        if not wanted:
+            self.say("nothing to search for: / asks")
+        elif not self._find(lambda raw: wanted in plain(raw).casefold(), by):
+            self.say(f"{clean(self._search)}: not found")
+
+    def do_next_match(self) -> None:
+        """The next line that was found."""
+        self._next_match(1)
+
+    def do_previous_match(self) -> None:
+        """The one before."""
+        self._next_match(-1)
+
+    def _next_error(self, by: int) -> None:
+        if not self._find(lambda raw: severity(raw) == SEVERITY[b"ERROR"], by):
+            self.say("no error in these lines")
+
+    def do_next_failure(self) -> None:
+        """The next error."""
+        self._next_error(1)
+
+    def do_previous_failure(self) -> None:
+        """The error before."""
+        self._next_error(-1)

@@ -1,0 +1,318 @@
+"""View 3: what held when: locks, brackets, syntheses and what was measured, on one axis of time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import events
+
+from cuzktop.frame import Frame, PartitionRow
+from cuzktop.tui.axis import Axis, begun_at
+from cuzktop.tui.messages import PartitionOpened, Selected
+from cuzktop.tui.rows import PartitionKey, has_failed, is_slow, key_of, row_text
+from cuzktop.tui.views.base import View
+from cuzktop.tui.views.scene import (
+    ZOOMS_MS,
+    Memory,
+    Scene,
+    Scroll,
+    Track,
+    axis_of,
+    draw_timeline,
+    foot_rows,
+    gutter_of,
+    row_of,
+    rows_in,
+    tracks_for,
+)
+from cuzktop.tui.widgets.cells import Line
+
+
+class TimelineView(View):
+    """What held when. Follows the present until the cursor is moved."""
+
+    number: ClassVar[int] = 3
+    view: ClassVar[str] = "timeline"
+
+    def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's word
+        """Live, without a cursor."""
+        super().__init__(ascii_only=ascii_only, id=id)
+        self.scroll_state = Scroll()
+        self.memory = Memory()
+
+    def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
+        """See `draw_timeline`."""
+        return draw_timeline(
+            frame,
+            width,
+            height,
+            scroll=self.scroll_state,
+            memory=self.memory,
+            focused=self.has_focus,
+        )
+
+    # ------------------------------------------------------------ where one is
+
+    def _axis(self) -> Axis:
+        return axis_of(self.frame, self.size.width, self.scroll_state)
+
+    def _room(self) -> int:
+        height = self.size.height
+        head = (1 if height >= 3 else 0) + (1 if height >= 4 else 0)
+        return max(1, height - head - foot_rows(height))
+
+    def _tracks(self) -> tuple[list[Track], Scene]:
+        """All tracks that can be reached, and what they are drawn from."""
+        axis = self._axis()
+        rows = rows_in(self.frame, axis)
+        lanes = self.memory.lanes.assign([*self.frame.in_flight, *self.frame.recent])
+        scene = Scene(self.frame, axis, rows, lanes, self.memory)
+        return tracks_for(self.frame, self._room(), scene.lane_count), scene
+
+    def _hold(self) -> Axis:
+        """Stop following, and stay with the window as it is."""
+        axis = self._axis()
+        self.scroll_state.last = axis.first + axis.columns
+        return axis
+
+    def _choose(self) -> None:
+        """Select the partition under the cursor, for the other views, too."""
+        state = self.scroll_state
+        tracks, scene = self._tracks()
+        if state.at_ms is not None and tracks:
+            state.track = max(0, min(len(tracks) - 1, state.track))
+            row = scene.at(tracks[state.track], state.at_ms)
+            if row is not None:
+                state.selected = key_of(row)
+                self.post_message(Selected(state.selected))
+        self.draw_anew()
+
+    def follow(self, key: PartitionKey | None) -> None:
+        """Mark what was selected elsewhere."""
+        self.scroll_state.selected = key
+        self.draw_anew()
+
+    # ------------------------------------------------------------ moving
+
+    def _go(self, columns: int) -> None:
+        """Move the cursor; at an edge the window goes with it."""
+        state = self.scroll_state
+        axis = self._hold()
+        if state.at_ms is None:
+            state.at_ms = min(self.frame.now_ms, axis.end_ms - axis.step_ms / 2)
+        else:
+            state.at_ms += columns * axis.step_ms
+        newest = self.frame.now_ms
+        state.at_ms = max(self._earliest(), min(newest, state.at_ms))
+        column = axis.column(state.at_ms)
+        if column < 0:
+            self._shift(min(column, -max(1, axis.columns // 4)))
+        elif column >= axis.columns:
+            self._shift(max(column - axis.columns + 1, axis.columns // 4))
+        self._choose()
+
+    def _shift(self, columns: int) -> None:
+        """Move the window, not beyond now and not before what is kept."""
+        state = self.scroll_state
+        axis = self._hold()
+        newest = math.floor(self.frame.now_ms / axis.step_ms) + 1
+        oldest = math.floor(self._earliest() / axis.step_ms) + axis.columns
+        last = axis.first + axis.columns + columns
+        state.last = max(min(oldest, newest), min(newest, last))
+
+    def _earliest(self) -> float:
+        """The first instant that anything is known of."""
+        starts = [
+            float(row.synth_start_ms)
+            for row in (*self.frame.recent[-40:], *self.frame.in_flight)
+            if row.synth_start_ms is not None
+        ]
+        return min(starts, default=self.frame.now_ms)
+
+    def do_left(self) -> None:
+        """Earlier."""
+        self._go(-1)
+
+    def do_right(self) -> None:
+        """Later."""
+        self._go(1)
+
+    def do_page_up(self) -> None:
+        """A window earlier."""
+        axis = self._axis()
+        self._shift(-max(1, axis.columns * 3 // 4))
+        self._keep_cursor()
+
+    def do_page_down(self) -> None:
+        """A window later."""
+        axis = self._axis()
+        self._shift(max(1, axis.columns * 3 // 4))
+        self._keep_cursor()
+
+    def _keep_cursor(self) -> None:
+        """Take the cursor along into the window."""
+        state = self.scroll_state
+        axis = self._axis()
+        if state.at_ms is not None:
+            half = axis.step_ms / 2
+            state.at_ms = max(axis.start_ms + half, min(axis.end_ms - half, state.at_ms))
+            self._choose()
+        self.draw_anew()
+
+    def do_row_first(self) -> None:
+        """The earliest that is kept."""
+        self._hold()
+        self.scroll_state.at_ms = self._earliest()
+        self._shift(-(10**9))
+        self._choose()
+
+    def do_row_last(self) -> None:
+        """Follow again."""
+        self.scroll_state.last = self.scroll_state.at_ms = None
+        self.draw_anew()
+
+    def do_let_go(self) -> None:
+        """Follow again, and let go of the partition."""
+        state = self.scroll_state
+        if state.last is None and state.at_ms is None:
+            state.selected = None
+            self.post_message(Selected(None))
+        state.last = state.at_ms = None
+        self.draw_anew()
+
+    def move(self, by: int) -> None:
+        """Go to another track."""
+        state = self.scroll_state
+        if state.at_ms is None:
+            self._go(0)
+            return
+        tracks, _scene = self._tracks()
+        state.track = max(0, min(len(tracks) - 1, state.track + by))
+        self._choose()
+
+    def _zoom(self, by: int) -> None:
+        state = self.scroll_state
+        axis = self._axis()
+        zoom = max(0, min(len(ZOOMS_MS) - 1, state.zoom + by))
+        if zoom == state.zoom:
+            self.say("no further")
+            return
+        anchor = state.at_ms
+        if state.last is not None and anchor is None:
+            anchor = (axis.start_ms + axis.end_ms) / 2
+        state.zoom = zoom
+        if anchor is not None and state.last is not None:
+            # What is under the cursor stays where it is.
+            column = axis.column(anchor)
+            state.last = math.floor(anchor / state.step_ms) - column + axis.columns
+            self._shift(0)
+        self._keep_cursor()
+
+    def do_zoom_in(self) -> None:
+        """Less time."""
+        self._zoom(-1)
+
+    def do_zoom_out(self) -> None:
+        """More time."""
+        self._zoom(1)
+
+    # ------------------------------------------------------------ jumping
+
+    def _jump(self, fits: Callable[[PartitionRow], bool], by: int, nothing: str) -> None:
+        state = self.scroll_state
+        rows = [row for row in self.frame.recent if fits(row)]
+        if not rows:
+            self.say(nothing)
+            return
+        rows.sort(key=begun_at)
+        places = [key_of(row) for row in rows]
+        if state.selected in places:
+            index = (places.index(state.selected) + by) % len(rows)
+        elif state.at_ms is None:
+            index = -1  # the newest
+        else:
+            later = [at for at, row in enumerate(rows) if begun_at(row) > state.at_ms]
+            index = (later[0] if by > 0 else later[0] - 1) if later else (0 if by > 0 else -1)
+        row = rows[index]
+        state.selected = key_of(row)
+        state.at_ms = begun_at(row)
+        axis = self._hold()
+        self._shift(axis.column(state.at_ms) - axis.columns // 2)
+        tracks, scene = self._tracks()
+        state.track = next(
+            (at for at, track in enumerate(tracks) if scene.at(track, state.at_ms) is row),
+            state.track,
+        )
+        self.post_message(Selected(state.selected))
+        self.draw_anew()
+
+    def _slow(self, row: PartitionRow) -> bool:
+        return is_slow(row, self.frame.stages)
+
+    def do_next_slow(self) -> None:
+        """To the next slow partition."""
+        self._jump(self._slow, 1, "no partition is slow")
+
+    def do_previous_slow(self) -> None:
+        """To the slow one before."""
+        self._jump(self._slow, -1, "no partition is slow")
+
+    def do_next_failure(self) -> None:
+        """To the next failure."""
+        self._jump(has_failed, 1, "no partition has failed")
+
+    def do_previous_failure(self) -> None:
+        """To the failure before."""
+        self._jump(has_failed, -1, "no partition has failed")
+
+    # ------------------------------------------------------------ the rest
+
+    def _selected_row(self) -> PartitionRow | None:
+        return row_of((*self.frame.in_flight, *self.frame.recent), self.scroll_state.selected)
+
+    def do_details(self) -> None:
+        """Open the partition that is marked."""
+        row = self._selected_row()
+        if row is None:
+            self.say("no partition is marked: ← sets a cursor")
+        else:
+            self.post_message(PartitionOpened(row))
+
+    def copy_text(self) -> str:
+        """The partition that is marked."""
+        row = self._selected_row()
+        return "" if row is None else row_text(row)
+
+    def on_click(self, event: events.Click) -> None:
+        """Set the cursor, and select what is there; a second click opens it."""
+        height = self.size.height
+        head = (1 if height >= 3 else 0) + (1 if height >= 4 else 0)
+        gutter = gutter_of(self.size.width)
+        if event.x < gutter or not head <= event.y < head + self._room():
+            return
+        axis = self._hold()
+        state = self.scroll_state
+        tracks, _scene = self._tracks()
+        first = max(0, min(state.track - self._room() + 1, len(tracks) - self._room()))
+        state.track = first + event.y - head
+        half = axis.step_ms / 2
+        state.at_ms = min(
+            self.frame.now_ms, axis.start_ms + (event.x - gutter) * axis.step_ms + half
+        )
+        self._choose()
+        if event.chain == 2:
+            self.do_details()
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Later."""
+        event.stop()
+        self._shift(4)
+        self._keep_cursor()
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Earlier."""
+        event.stop()
+        self._shift(-4)
+        self._keep_cursor()
