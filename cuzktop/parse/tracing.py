@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable
+from functools import cache
 
 from cuzktop.events import (
     DaemonStarted,
@@ -472,13 +473,19 @@ _TEMPLATES: tuple[tuple[bytes, tuple[bytes, ...], bytes, Rule], ...] = (
     ),
 )
 
-_RULES: dict[bytes, list[tuple[re.Pattern[bytes], Rule]]] = {}
+_RULES: dict[bytes, list[tuple[bytes, Rule]]] = {}
 """Target, a blank and the message's first characters → the templates that may fit."""
 
 for _target, _heads, _pattern, _rule in _TEMPLATES:
-    _compiled = re.compile(_pattern, re.DOTALL)
     for _head in _heads:
-        _RULES.setdefault(_target + b" " + _head[:_MESSAGE_HEAD], []).append((_compiled, _rule))
+        _RULES.setdefault(_target + b" " + _head[:_MESSAGE_HEAD], []).append((_pattern, _rule))
+
+
+@cache
+def _compiled(pattern: bytes) -> re.Pattern[bytes]:
+    """Compiled when a line first needs it: a log shows few of the forty templates."""
+    return re.compile(pattern, re.DOTALL)
+
 
 ONCE = frozenset({PIPELINE + b" GPU prove co", ENGINE + b" pacer: statu"})
 """Messages whose only use is a fingerprint: one of each is enough for a run."""
@@ -659,7 +666,7 @@ class TracingReader:
         stamp, level, spans, target, message = split_line(line)
         at = wall_us(stamp)
         for pattern, rule in _RULES.get(target + b" " + message[:_MESSAGE_HEAD], ()):
-            match = pattern.fullmatch(message)
+            match = _compiled(pattern).fullmatch(message)
             if match is not None:
                 found = rule(at, spans, match)
                 if rule is _start_failed:
