@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import argparse
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 from cuzktop import __version__
 from cuzktop.errors import UsageError
-from cuzktop.settings import DEFAULT_INTERVAL_S, DEFAULT_WINDOW_S
+from cuzktop.settings import DEFAULT_INTERVAL_S, DEFAULT_WINDOW_S, EVERYTHING, Since
+
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+_SPAN_MS = {"s": 1e3, "m": 60e3, "h": 3600e3, "d": 86_400e3}
+_OF_DAY = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
 
 EPILOG = """\
 examples:
@@ -66,6 +71,54 @@ def _position(text: str) -> float:
         message = f"{text!r} is no number of seconds from 0 on"
         raise argparse.ArgumentTypeError(message)
     return value
+
+
+def _since(text: str) -> Since:
+    """`10m`, `08:20`, `2026-03-14T08:20:30+01:00`, each time with ` local` behind it if it is."""
+    words = text.strip()
+    span = _SPAN.fullmatch(words)
+    if span is not None:
+        return Since(back_ms=float(span[1]) * _SPAN_MS[span[2]])
+    local = words.endswith("local")
+    words = words.removesuffix("local").rstrip()
+    of_day = _OF_DAY.fullmatch(words)
+    if of_day is not None:
+        seconds = int(of_day[1]) * 3600 + int(of_day[2]) * 60 + float(of_day[3] or 0.0)
+        return Since(of_day_ms=seconds * 1000.0, local=local)
+    try:
+        moment = datetime.fromisoformat(words)
+    except ValueError:
+        message = f"{text!r} is no time: 10m, 90s, 2h, 1d, 08:20[:30], 2026-03-14T08:20"
+        raise argparse.ArgumentTypeError(message) from None
+    if moment.tzinfo is None:
+        moment = moment.astimezone() if local else moment.replace(tzinfo=UTC)
+    return Since(at_ms=moment.timestamp() * 1000.0)
+
+
+def _add_since(parser: argparse.ArgumentParser) -> None:
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--since",
+        type=_since,
+        metavar="TIME",
+        help="begin at 10m (90s, 2h, 1d) before the log's end, at 08:20[:30] or at a date and"
+        " time; UTC, or '08:20 local'",
+    )
+    where.add_argument(
+        "--all",
+        dest="since",
+        action="store_const",
+        const=EVERYTHING,
+        help="begin at the log's first line",
+    )
+
+
+def _add_rotated(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--rotated",
+        action="store_true",
+        help="read LOG.1, LOG.2.gz, LOG-20260314.gz and so on before LOG",
+    )
 
 
 def _add_daemon(parser: argparse.ArgumentParser) -> None:
@@ -155,6 +208,8 @@ def main_parser() -> argparse.ArgumentParser:
     parser.add_argument("-M", "--no-mouse", action="store_true", help="leave the mouse alone")
     parser.add_argument("--json", action="store_true", help="with --once: the JSON document")
     parser.add_argument("-w", "--width", type=_whole, metavar="COLS", help="with -b: columns")
+    _add_since(parser)
+    _add_rotated(parser)
     _add_window(parser)
     _add_common(parser, screen=True)
     return parser
@@ -173,6 +228,7 @@ def snapshot_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--fast", action="store_true", help="no second GPU reading, no rates")
     _add_daemon(parser)
+    _add_since(parser)
     _add_window(parser)
     _add_common(parser, screen=False)
     return parser
@@ -181,11 +237,19 @@ def snapshot_parser() -> argparse.ArgumentParser:
 def report_parser() -> argparse.ArgumentParser:
     """`cuzktop report`."""
     parser = _Parser(
-        prog="cuzktop report", description="The whole of LOG, summed up, as text or JSON."
+        prog="cuzktop report", description="The whole of LOG, summed up, as text, Markdown or JSON."
     )
     parser.add_argument("log", nargs="?", metavar="LOG", help="the daemon's log; - reads stdin")
     _add_daemon(parser)
+    _add_rotated(parser)
+    parser.add_argument(
+        "--since", type=_since, metavar="TIME", help="only from then on: 10m, 2h, 08:20 (UTC)"
+    )
+    parser.add_argument("--until", type=_since, metavar="TIME", help="only what was before that")
     _add_samples(parser)
+    parser.add_argument(
+        "--markdown", action="store_true", help="the text as Markdown, for a ticket"
+    )
     _add_common(parser, screen=False)
     return parser
 
@@ -252,7 +316,7 @@ def replay_parser() -> argparse.ArgumentParser:
     _add_window(parser)
     parser.add_argument("-C", "--no-color", action="store_true", help="no colours")
     parser.add_argument("-U", "--ascii", action="store_true", help="ASCII characters only")
-    parser.set_defaults(demo=None, n=None, json=False, width=None)
+    parser.set_defaults(demo=None, n=None, json=False, width=None, since=None)
     return parser
 
 
@@ -263,6 +327,7 @@ def diff_parser() -> argparse.ArgumentParser:
         description="Compare logs or recordings: two side by side, more as a sweep.",
     )
     parser.add_argument("logs", nargs="+", metavar="LOG", help="two logs or more")
+    _add_rotated(parser)
     parser.add_argument("-C", "--no-color", action="store_true", help="no colours")
     parser.add_argument("-U", "--ascii", action="store_true", help="ASCII characters only")
     parser.add_argument("--json", action="store_true", help="the JSON document")
@@ -284,6 +349,7 @@ def trace_parser() -> argparse.ArgumentParser:
         "--demo", nargs="?", const="", metavar="NAME", help="a canned log (see --list-demos)"
     )
     _add_daemon(parser)
+    _add_rotated(parser)
     _add_samples(parser)
     return parser
 

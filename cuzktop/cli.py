@@ -7,6 +7,7 @@ load Textual, and load neither NVML nor psutil unless they ask them.
 from __future__ import annotations
 
 import argparse
+import locale
 import math
 import os
 import sys
@@ -14,8 +15,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, TypedDict
+from typing import TYPE_CHECKING, BinaryIO, TextIO, TypedDict
 
 from cuzktop import arguments
 from cuzktop.errors import (
@@ -28,9 +30,11 @@ from cuzktop.errors import (
 )
 from cuzktop.settings import (
     DEFAULT_INTERVAL_S,
+    EVERYTHING,
     START_BACK_BYTES,
     START_BACK_MS,
     Settings,
+    Since,
 )
 from cuzktop.where import STDIN, Log, locate
 
@@ -69,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if sys.stdout is None:
             message = "standard output is closed"
-            raise UsageError(message, hint="send it to a terminal, a file or a pipe")
+            raise UsageError(message, hint="send it to a terminal, a file or a pipe")  # noqa: TRY301
         return _run(words)
     except CuzktopError as error:
         _say(str(error))
@@ -83,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_UNREADABLE
     except KeyboardInterrupt:
         return INTERRUPTED
-    except Exception as error:  # noqa: BLE001 (the last resort: a person gets a line, not a trace)
+    except Exception as error:
         if os.environ.get("CUZKTOP_DEBUG"):
             raise
         _say(
@@ -160,12 +164,19 @@ def _start_at(options: argparse.Namespace) -> float | None:
     return demo(options.demo or DEFAULT_DEMO).start_s
 
 
-def _open(log: Log, journal_lines: int | None = None) -> Iterator[bytes]:
-    """The log's blocks, from its beginning; of a journal at most its last `journal_lines`."""
+def _open(
+    log: Log, journal_lines: int | None = None, since: Since | None = None
+) -> Iterator[bytes]:
+    """The log's blocks, from its beginning; of a journal at most its last `journal_lines`.
+
+    Or of the journal all from `since` on.
+    """
     if log.unit is not None:
         from cuzktop.sources.journal import journal_blocks  # noqa: PLC0415
 
-        yield from journal_blocks(log.unit, user=log.user_unit, lines=journal_lines)
+        since_s = None if since is None else _journal_since_s(since)
+        lines = journal_lines if since is None else None
+        yield from journal_blocks(log.unit, user=log.user_unit, lines=lines, since_s=since_s)
         return
     path = log.path
     from cuzktop.sources.files import open_log, read_blocks  # noqa: PLC0415
@@ -176,8 +187,46 @@ def _open(log: Log, journal_lines: int | None = None) -> Iterator[bytes]:
             raise SourceUnreadableError(message, hint="pipe the log in, or name a file")
         yield from read_blocks(sys.stdin.buffer)
         return
-    with open_log(path) as file:
-        yield from read_blocks(file)
+    with open_log(path) as file:  # before what was rotated away: that is the longer read
+        if log.rotated:
+            from cuzktop.sources.rotated import rotated_blocks  # noqa: PLC0415
+
+            yield from rotated_blocks(path, lambda _, text: _say(text), log.since)
+        if log.since is None and log.until is None:
+            yield from read_blocks(file)
+        else:
+            yield from _part(log, file)
+
+
+def _part(log: Log, file: BinaryIO) -> Iterator[bytes]:
+    """What was written into a log between its `since` and its `until`."""
+    from cuzktop.sources.files import plain_size, read_blocks  # noqa: PLC0415
+    from cuzktop.sources.since import find_since  # noqa: PLC0415
+
+    size = plain_size(file)
+    if size is None:
+        message = f"{log.name} can only be read whole"
+        raise UsageError(message, hint="--since and --until need a plain file: unpack it")
+    end = size if log.until is None else find_since(file, log.until)
+    begin = 0 if log.since is None else find_since(file, log.since)
+    if begin >= end and not log.rotated:
+        message = f"{log.name} has no line in that time"
+        raise UsageError(message, hint="times are UTC, as in the log, unless they end in local")
+    _say(f"{log.name}: bytes {begin} to {end} of {size}; what is cut there is known in part")
+    file.seek(begin)
+    left = end - begin
+    for block in read_blocks(file):
+        yield block[:left]
+        left -= len(block)
+        if left <= 0 and log.until is not None:
+            return
+
+
+def _journal_since_s(since: Since) -> float:
+    """A journal's lines are asked for by their time: it ends now. Seconds since 1970."""
+    from cuzktop.sources.since import instant_ms  # noqa: PLC0415
+
+    return max(0.0, instant_ms(since, wall_ms()) / 1000.0)
 
 
 def _source(log: Log, scanner: LogScanner) -> Source:
@@ -240,12 +289,18 @@ def _read_samples(samples: tuple[Path, bool] | None) -> Iterator[GpuSampled]:
 
 
 def _report(options: argparse.Namespace) -> int:
+    from cuzktop.headless.markdown import report_markdown  # noqa: PLC0415
     from cuzktop.headless.report import partition_line, write_report  # noqa: PLC0415
     from cuzktop.headless.text import RowsTally, report_text  # noqa: PLC0415
     from cuzktop.parse.scanner import LogScanner  # noqa: PLC0415
     from cuzktop.reading import LogSummary  # noqa: PLC0415
 
-    log = locate(options)
+    if options.json and options.markdown:
+        message = "--json and --markdown are two formats"
+        raise UsageError(message, hint="give one of them")
+    log = replace(locate(options), since=options.since, until=options.until)
+    if log.since or log.until:
+        _check_part(log)
     samples = _samples_of(options)
     next(_read_samples(samples), None)  # a CSV that can't be read is said before the log is
     scanner = LogScanner()
@@ -268,11 +323,24 @@ def _report(options: argparse.Namespace) -> int:
                 runs=((report, rows.lines()) for report, rows in summary.runs),
             )
         else:
-            look = _look(options, sys.stdout)
             reports = [report for report, _ in summary.runs]
-            sys.stdout.write(report_text(reports, source, tallies, **look))
+            if options.markdown:
+                text = report_markdown(reports, source, tallies)
+            else:
+                text = report_text(reports, source, tallies, **_look(options, sys.stdout))
+            sys.stdout.write(text)
     sys.stdout.flush()
     return EXIT_OK if _ours(scanner) else _warn_foreign(log, scanner)
+
+
+def _check_part(log: Log) -> None:
+    """Raise UsageError where a report can't be confined to a time."""
+    if log.rotated and log.until is not None:
+        message = "--until and --rotated at once"
+        raise UsageError(message, hint="name the file that holds the time")
+    if _is_stream(log) or _is_recording(log.path):
+        message = f"{log.name} can only be reported whole"
+        raise UsageError(message, hint="--since and --until need a log file")
 
 
 def _recorded(
@@ -335,6 +403,7 @@ def _measured(run: Run, readings: Readings | None) -> Mapping[int, Measured]:
     """NVML's means over each GPU's span of a run."""
     if readings is None or run.epoch_us is None:
         return {}
+    from cuzktop.analysis.diagnosis import LEAST_COVERAGE  # noqa: PLC0415
     from cuzktop.analysis.diagnosis import Measured as Means  # noqa: PLC0415
     from cuzktop.sources.samples import means_by_gpu  # noqa: PLC0415
 
@@ -344,16 +413,30 @@ def _measured(run: Run, readings: Readings | None) -> Mapping[int, Measured]:
         for number, gpu in run.gpus.items()
         if gpu.first_start is not None and gpu.last_end is not None
     }
-    return {
-        gpu: Means(
+    found = means_by_gpu(readings(), spans)
+    if spans and all(not means.samples for means in found.values()):
+        _say(
+            "the readings given lie at another time than this run of the log: not used (is their"
+            " clock UTC? --samples-utc)"
+        )
+    measured = {}
+    for gpu, means in found.items():
+        if means.util_pct is None:
+            continue
+        span_ms = spans[gpu][1] - spans[gpu][0]
+        if means.reach_ms < LEAST_COVERAGE * span_ms:
+            _say(
+                f"the readings cover {means.reach_ms / 1000:.0f} s of GPU {gpu}'s"
+                f" {span_ms / 1000:.0f} s: not used"
+            )
+            continue
+        measured[gpu] = Means(
             util_pct=means.util_pct,
             power_w=means.power_w,
             source=means.source or "utilization.gpu",
             samples=means.samples,
         )
-        for gpu, means in means_by_gpu(readings(), spans).items()
-        if means.util_pct is not None
-    }
+    return measured
 
 
 class _Look(TypedDict):
@@ -384,8 +467,9 @@ def _ascii(options: argparse.Namespace, out: TextIO) -> bool:
     """Whether only ASCII can be shown."""
     if options.ascii:
         return True
-    encoding = (out.encoding or "ascii").lower().replace("-", "")
-    return not encoding.startswith("utf")
+    # Python's UTF-8 mode writes UTF-8 whatever the terminal understands: ask the locale, too.
+    encodings = (out.encoding or "ascii", locale.getencoding())
+    return not all(name.lower().replace("-", "").startswith("utf") for name in encodings)
 
 
 # ---------------------------------------------------------------- snapshot
@@ -413,7 +497,7 @@ def _one_snapshot(options: argparse.Namespace, log: Log, *, first: bool) -> int:
     scanner = LogScanner()
     picture = Picture(window_s=options.window)
     beside: deque[SampleEvent] = deque(maxlen=BESIDE_KEPT)
-    blocks, parser = _tail(log, scanner, beside.append)
+    blocks, parser = _tail(log, scanner, beside.append, options.since)
     for block in blocks:
         picture.feed(parser.feed(block))
     # A half line at the end is not complete yet: it is left alone.
@@ -446,29 +530,49 @@ def _now_ms(scanner: LogScanner, picture: Picture) -> float | None:
 
 
 def _tail(
-    log: Log, scanner: LogScanner, take: Callable[[SampleEvent], object]
+    log: Log,
+    scanner: LogScanner,
+    take: Callable[[SampleEvent], object],
+    since: Since | None,
 ) -> tuple[Iterable[bytes], LogParser]:
-    """The end of a log or recording, and the parser for it."""
+    """The end of a log or recording, or what it has from `since` on, and the parser for it."""
     if log.is_journal:
-        return _open(log, JOURNAL_LINES), scanner
+        return _open(log, JOURNAL_LINES, since), scanner
     stream = _is_stream(log)
     path = log.path
     if not stream and not _is_recording(path):
-        return _tail_blocks(path), scanner
+        return _tail_blocks(path, since), scanner
     from cuzktop.sources.recording import RecordingParser, as_log, recording_tail  # noqa: PLC0415
 
     if stream:
         return as_log(_open(log), scanner, on_event=take)
-    tail = recording_tail(path, back_ms=START_BACK_MS, max_bytes=START_BACK_BYTES)
+    back_ms: float = START_BACK_MS
+    max_bytes = START_BACK_BYTES
+    if since is not None:
+        if since == EVERYTHING:
+            return as_log(_open(log), scanner, path=path, on_event=take)
+        back_ms, max_bytes = _back_ms(since), sys.maxsize
+    tail = recording_tail(path, back_ms=back_ms, max_bytes=max_bytes)
     return tail, RecordingParser(scanner, take, name=str(path))
 
 
-def _tail_blocks(path: Path) -> Iterable[bytes]:
-    """The log's end: what is in flight, at least ten minutes, at most 64 MB."""
+def _back_ms(since: Since) -> float:
+    """How far before a recording's end to begin."""
+    if since.back_ms is None:
+        message = "--since with a time doesn't work for a recording"
+        raise UsageError(message, hint="--since 10m does, and cuzktop replay FILE --at TIME")
+    return since.back_ms
+
+
+def _tail_blocks(path: Path, since: Since | None) -> Iterable[bytes]:
+    """The log's end: what is in flight, at least ten minutes, at most 64 MB; or from `since` on."""
     from cuzktop.sources.files import find_start, open_log, read_blocks  # noqa: PLC0415
+    from cuzktop.sources.since import find_since  # noqa: PLC0415
 
     with open_log(path) as file:
-        if file.seekable():
+        if since is not None:
+            find_since(file, since)
+        elif file.seekable():
             start = find_start(file, back_ms=START_BACK_MS, max_bytes=START_BACK_BYTES)
             file.seek(start)
         yield from read_blocks(file)
@@ -562,7 +666,7 @@ def _diff(options: argparse.Namespace) -> int:
     figures = []
     status = EXIT_OK
     for name in options.logs:
-        log = Log(path=Path(name))
+        log = Log(path=Path(name), rotated=options.rotated)
         scanner = LogScanner()
         blocks, parser, readings = _recorded(log, scanner, None)
         measure = _measure_by(readings)
@@ -670,6 +774,7 @@ def _screen(options: argparse.Namespace) -> int:
         demo=options.demo,
         speed=options.speed,
         start_at_s=_start_at(options),
+        since=options.since,
     )
     samples = _samples_of(options)
     make_samples: Callable[[], Iterable[GpuSampled]] | None = None

@@ -291,13 +291,14 @@ class ProveStartReturned(NamedTuple):
 
 
 class PickupSeen(NamedTuple):
-    """R1 or R2: a worker has an item in hand; names the GPU beside the worker."""
+    """R1 or R2: a worker has an item in hand; names the GPU beside the worker, and the kind."""
 
     wall_us: int
     job: str
     partition: int | None
     worker: int
     gpu: int
+    kind: str | None = None
 
 
 class SynthesisSeen(NamedTuple):

@@ -170,6 +170,45 @@ class Herd:
     share: float
     wave_size: int
     gauge: float | None = None
+    sentence: str = ""  # what it means: herding, too few syntheses, or one long stall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CpuStage:
+    """How much a CPU stage takes longer while many syntheses run than while few do.
+
+    `quiet` and `busy` are the numbers of syntheses in flight (from, to) of the two ends compared,
+    `quiet_ms` and `busy_ms` the medians there. `bands` rises from quiet to busy: from, to, number
+    of partitions, median as a multiple of `quiet_ms`. `follows` says whether it really rises with
+    their number.
+    """
+
+    stage: str  # synth_ms, prep_msm_ms, b_g2_msm_ms
+    count: int
+    quiet: tuple[int, int]
+    quiet_ms: float
+    busy: tuple[int, int]
+    busy_ms: float
+    bands: tuple[tuple[int, int, int, float], ...]
+    follows: bool
+
+    @property
+    def factor(self) -> float:
+        """`busy_ms` as a multiple of `quiet_ms`."""
+        return self.busy_ms / self.quiet_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Inflation:
+    """Whether CPU stages stretch together as more syntheses run.
+
+    `found` is contention (several do), one (a single one does), none, or unknown (too few
+    partitions, or their number never changed); `sentence` says it.
+    """
+
+    found: str
+    sentence: str
+    stages: tuple[CpuStage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -301,6 +340,7 @@ class Frame:
     has_timeline: bool = False
     has_timing: bool = False
     herd: Herd | None = None
+    inflation: Inflation | None = None
     book: LogBook | None = None  # the daemon's latest lines
     settings: Mapping[str, str] = field(default_factory=dict)  # as the start-up lines state them
     status: DaemonStatus | None = None  # the daemon's own words, a second opinion
@@ -336,3 +376,5 @@ class RunReport:
     verdict: Verdict
     alerts: tuple[Alert, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
+    herd: Herd | None = None
+    inflation: Inflation | None = None

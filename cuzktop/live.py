@@ -13,8 +13,10 @@ from cuzktop.events import GpuSampled, SourceNote
 from cuzktop.logbook import LogBook
 from cuzktop.parse.scanner import LogScanner
 from cuzktop.picture import Picture
-from cuzktop.settings import Settings
+from cuzktop.settings import EVERYTHING, Settings
 from cuzktop.where import STDIN, Log
+
+Tell = Callable[[str, str], object]
 
 
 class LogSource(Protocol):
@@ -54,6 +56,13 @@ def run_live(
     source: LogSource
     engine_progress: list[Engine] = []
 
+    since = settings.since
+
+    def before(tell: Tell) -> Iterable[bytes]:
+        from cuzktop.sources.rotated import rotated_blocks  # noqa: PLC0415
+
+        return rotated_blocks(path, tell, since)
+
     def progress(read: int, total: int) -> None:
         for engine in engine_progress:
             engine.progress(read, total)
@@ -85,7 +94,14 @@ def run_live(
     elif log.unit is not None:
         from cuzktop.sources.journal import JournalReader  # noqa: PLC0415
 
-        source = JournalReader(log.unit, scanner, inbox.emit, clock=wall_ms, user=log.user_unit)
+        since_s = None
+        if settings.since is not None:
+            from cuzktop.sources.since import instant_ms  # noqa: PLC0415
+
+            since_s = max(0.0, instant_ms(settings.since, wall_ms()) / 1000.0)
+        source = JournalReader(
+            log.unit, scanner, inbox.emit, clock=wall_ms, user=log.user_unit, since_s=since_s
+        )
         title = log.name
     elif path == STDIN:
         from cuzktop.sources.stdin import StreamReader, reopen_tty  # noqa: PLC0415
@@ -117,7 +133,15 @@ def run_live(
                 import os  # noqa: PLC0415
 
                 age_ms = max(0.0, wall_ms() - os.fstat(file.fileno()).st_mtime * 1000.0)
-            source = LogTail(path, scanner, inbox.emit, clock=wall_ms, on_progress=progress)
+            source = LogTail(
+                path,
+                scanner,
+                inbox.emit,
+                clock=wall_ms,
+                since=EVERYTHING if log.rotated and since is None else since,
+                before=before if log.rotated else None,
+                on_progress=progress,
+            )
         title = str(path)
     app = CuzktopApp(settings=settings, title=title)
     engine = Engine(

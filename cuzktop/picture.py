@@ -12,14 +12,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from cuzktop import frame as fr
-from cuzktop.analysis.diagnosis import Measured, Waves, bunching, verdict, waves
+from cuzktop.analysis.advice import Facts
+from cuzktop.analysis.diagnosis import LEAST_COVERAGE, Measured, verdict
+from cuzktop.analysis.herding import Waves, bunching, waves
+from cuzktop.analysis.inflation import inflation
 from cuzktop.analysis.live import STAGES as LOCK_STAGES
 from cuzktop.analysis.live import LiveCall, live_calls, lock_of
 from cuzktop.analysis.occupancy import Phases, weighted
 from cuzktop.analysis.rows import partition_row
 from cuzktop.analysis.second_opinion import LogPicture, disagreements
 from cuzktop.analysis.summary import (
+    herd_of,
     is_placed,
+    partitions_of_a_proof,
     proofs,
     started_us,
     waiting_spans,
@@ -66,6 +71,8 @@ class Picture:
         self.status_note = ""
         self._notes: deque[fr.Alert] = deque(maxlen=20)
         self._stages: Mapping[str, fr.StageStats] = {}
+        self._means: Mapping[str, float] = {}
+        self._inflation: fr.Inflation | None = None
         self._stage_rows = 0
         self.finished = 0
         self.model = Model(self._finished, self._run_ended)
@@ -108,6 +115,7 @@ class Picture:
         self.readings.clear()
         self._notes.clear()
         self._stages, self._stage_rows, self.finished = {}, 0, 0
+        self._means, self._inflation = {}, None
         self.model = Model(self._finished, self._run_ended)
 
     def _reading(self, event: GpuSampled) -> None:
@@ -130,7 +138,7 @@ class Picture:
     def _run_ended(self, run: Run) -> None:
         lost = sum(job.ended is None and not job.failed for job in run.jobs.values())
         self.recent.clear()
-        self._stages = {}
+        self._stages, self._means, self._inflation = {}, {}, None
         text = f"the daemon was started anew: run {run.index} ended"
         if lost:
             text += f", {lost} proofs lost"
@@ -208,12 +216,17 @@ class Picture:
             )
         at_us = started_us(run)
         spans = [span for kinds in run.synth_spans.values() for span in kinds]
-        wave = waves(starved, run.synth_starts[-2000:], run.synth_ends[-2000:], spans)
-        herd = fr.Herd(
-            share=wave.share,
-            wave_size=wave.size,
-            gauge=bunching(run.synth_ends[-200:], wave.median_synth_ms),
+        syntheses = self._syntheses(run, now)
+        wave = waves(
+            starved,
+            run.synth_starts[-2000:],
+            run.synth_ends[-2000:],
+            spans,
+            flying=len(syntheses),
+            span_ms=max((one.span_ms for one in windows), default=None),
         )
+        gauge = bunching(run.synth_ends[-200:], wave.median_synth_ms)
+        self._refresh(run, len(syntheses))
         return fr.Frame(
             now_ms=now,
             at=None if run.epoch_us is None else iso_utc(int(run.epoch_us + now * 1000)),
@@ -224,19 +237,20 @@ class Picture:
             window_s=self.window_s,
             source=source,
             gpus=tuple(gpus),
-            syntheses=self._syntheses(run, now),
+            syntheses=syntheses,
             gpu_queue=_queue(run, now),
             jobs=_jobs(run, now),
             recent=self._rows(run, calls),
             in_flight=_in_flight(run, calls),
-            stages=self._stage_stats(),
+            stages=self._stages,
             proofs=proofs(run),
-            verdict=self._verdict(run, windows, wave, measured),
+            verdict=self._verdict(run, windows, wave, gauge, measured),
             alerts=(*self._alerts(run), *self._second_opinion(run, now)),
             host=self._host(),
             has_timeline=run.timeline_seen,
             has_timing=run.timing_seen,
-            herd=herd,
+            herd=herd_of(wave, gauge),
+            inflation=self._inflation,
             book=self.book,
             status=None if self.status is None else self.status.status,
             status_note=self.status_note,
@@ -295,7 +309,11 @@ class Picture:
         latest = readings.latest
         at = latest.at_ms if wall_ms is None else wall_ms
         util, power = readings.history(at, HISTORY_S)
-        mean_util, mean_power, count, source = readings.means(at - span_ms, at)
+        mean_util, mean_power, count, source, reach_ms = readings.means(at - span_ms, at)
+        note = readings.note
+        if mean_util is not None and reach_ms < LEAST_COVERAGE * span_ms:
+            mean_util = mean_power = None  # a moment says nothing of a minute
+            note = note or f"measured for {reach_ms / 1000:.0f} of {span_ms / 1000:.0f} s"
         return fr.Nvml(
             util_pct=latest.util_pct,
             util_source=source or latest.util_source,
@@ -313,7 +331,7 @@ class Picture:
             util_history=util,
             power_history=power,
             name=latest.name,
-            note=readings.note,
+            note=note,
         )
 
     def _nvml_note(self, gpu: int, nvml: fr.Nvml | None) -> str:
@@ -347,21 +365,26 @@ class Picture:
         fresh.sort(key=lambda row: row.bracket_end_ms or 0, reverse=True)
         return (*fresh, *self.recent)
 
-    def _stage_stats(self) -> Mapping[str, fr.StageStats]:
-        if self.finished != self._stage_rows:
-            self._stage_rows = self.finished
-            table = StageTable()
-            for row in reversed(self.recent):
-                if row.state == "done":
-                    table.add(row)
-            self._stages = table.stats()
-        return self._stages
+    def _refresh(self, run: Run, flying: int) -> None:
+        """Sum the latest partitions up anew, if another has finished."""
+        if self.finished == self._stage_rows:
+            return
+        self._stage_rows = self.finished
+        table = StageTable()
+        for row in reversed(self.recent):
+            if row.state == "done":
+                table.add(row)
+        self._stages, self._means = table.stats(), table.means()
+        self._inflation = inflation(
+            table.cpu, run.synth_starts[-2000:], run.synth_ends[-2000:], flying=flying
+        )
 
     def _verdict(
         self,
         run: Run,
         windows: list[fr.Shares],
         wave: Waves,
+        gauge: float | None,
         measured: list[Measured | None],
     ) -> fr.Verdict:
         together = None
@@ -379,12 +402,23 @@ class Picture:
         unknown = why_unknown(run)
         return verdict(
             weighted(windows) if windows and not unknown else None,
-            proofs=run.completed,
+            proofs=proofs(run).completed,
             wave=wave,
             measured=together,
             why_unknown=unknown or why_without_shares(run),
             step=(run.step_lo, run.step_hi),
             window=f"the last {self.window_s:.0f} s",
+            facts=Facts(
+                stages=self._stages,
+                means=self._means,
+                per_proof=partitions_of_a_proof(run),
+                gpus=max(1, len(windows)),
+                lock_derived=not run.lock_lines,
+                settings=run.settings,
+                inflation=self._inflation,
+                host=self._host(),
+                gauge=gauge,
+            ),
         )
 
     def _alerts(self, run: Run) -> tuple[fr.Alert, ...]:

@@ -15,6 +15,23 @@ START_BACK_BYTES = 64 * 1024 * 1024  # and at most this much
 LOG_POLL_S = 0.25  # 4 Hz, whatever the screen's rate
 
 
+@dataclass(frozen=True, slots=True)
+class Since:
+    """Where in a log to begin: `back_ms` before its end, at a time of day, or at an instant.
+
+    One of the three is given. `of_day_ms` counts from midnight, of the local day if `local`;
+    `at_ms` since 1970 UTC, -inf for the log's first line.
+    """
+
+    back_ms: float | None = None
+    of_day_ms: float | None = None
+    at_ms: float | None = None
+    local: bool = False
+
+
+EVERYTHING = Since(at_ms=float("-inf"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """One invocation's choices.
@@ -37,3 +54,4 @@ class Settings:
     samples: Path | None = None
     samples_utc: bool = False
     fast: bool = False
+    since: Since | None = None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cuzktop.errors import SourceUnreadableError, UsageError
+from cuzktop.settings import Since
 
 STDIN = Path("-")
 
@@ -17,7 +18,8 @@ class Log:
 
     `path` is STDIN for standard input; for a journal it only names it. `status` is the address of
     the daemon's status server; `note` is what the user should know about how the log was found,
-    with `unsure` when something about it is missing.
+    with `unsure` when something about it is missing. `rotated`: the files that were rotated away
+    from it are read before it; `since` and `until`: only what was written between them is read.
     """
 
     path: Path
@@ -27,6 +29,9 @@ class Log:
     status: str | None = None
     note: str = ""
     unsure: bool = False
+    rotated: bool = False
+    since: Since | None = None
+    until: Since | None = None
 
     @property
     def is_journal(self) -> bool:
@@ -43,6 +48,24 @@ class Log:
 
 def locate(options: argparse.Namespace) -> Log:
     """The log that the options ask for; without any, that of the daemon that runs here.
+
+    With `--rotated`, its predecessors belong to it.
+
+    Raises:
+        UsageError: options contradict each other, or a demo doesn't exist.
+        SourceUnreadableError: no daemon was found, or several.
+    """
+    log = _locate(options)
+    if not getattr(options, "rotated", False):
+        return log
+    if log.is_journal or log.path == STDIN:
+        message = f"{log.name} has no rotated predecessors"
+        raise UsageError(message, hint="--rotated needs a log file")
+    return replace(log, rotated=True)
+
+
+def _locate(options: argparse.Namespace) -> Log:
+    """The log that the options ask for, by itself.
 
     Raises:
         UsageError: options contradict each other, or a demo doesn't exist.

@@ -497,3 +497,73 @@ def test_a_missing_log_is_told_before_anything_is_drawn() -> None:
     assert terminal.end() == 2
     assert terminal.seen.startswith(b"cuzktop: cannot read no-such.log: no such file")
     assert terminal.seen.count(b"\n") == 1
+
+
+# ---------------------------------------------------------------- how much of the log is read
+
+
+def snapshot_bytes(log: Path, written: Written, *words: str) -> int:
+    assert main(["snapshot", "--json", "--fast", *words, str(log)]) == 0
+    size = json.loads(written.readouterr().out)["source"]["bytes"]
+    assert isinstance(size, int)
+    return size
+
+
+def test_since_and_all_say_how_much_a_snapshot_reads(
+    log: Path, tmp_path: Path, capsys: Written
+) -> None:
+    data = log.read_bytes()
+    twice = tmp_path / "twice.log"  # two lives of the daemon
+    twice.write_bytes(data + data.replace(b"2026-11-30T", b"2026-12-01T"))
+    os.utime(twice, (1.7e9, 1.7e9))
+    by_default = snapshot_bytes(twice, capsys)
+    assert by_default <= len(data)
+    assert snapshot_bytes(twice, capsys, "--all") == 2 * len(data)
+    short = snapshot_bytes(twice, capsys, "--since", "20s")
+    longer = snapshot_bytes(twice, capsys, "--since", "40s")
+    assert 0 < short < longer < len(data)
+    assert snapshot_bytes(twice, capsys, "--since", "2d") == 2 * len(data)
+
+
+@pytest.mark.parametrize("command", ["snapshot", "--once"])
+def test_a_time_that_is_none_is_refused(command: str, log: Path, capsys: Written) -> None:
+    assert main([command, str(log), "--since", "yesterday"]) == 2
+    assert "'yesterday' is no time: 10m, 90s" in capsys.readouterr().err
+
+
+def test_a_report_of_a_part_and_the_rest_make_the_whole(log: Path, capsys: Written) -> None:
+    def size(*words: str) -> int:
+        assert main(["report", "--json", str(log), *words]) == 0
+        number = json.loads(capsys.readouterr().out)["source"]["bytes"]
+        assert isinstance(number, int)
+        return number
+
+    whole = size()
+    assert size("--since", "20s") + size("--until", "20s") == whole
+    between = size("--since", "30s", "--until", "20s")
+    assert between == size("--since", "30s") - size("--since", "20s")
+    assert 0 < between < whole
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--since", "2099-01-01"), "has no line in that time"),
+        (("--since", "5s", "--until", "10s"), "has no line in that time"),
+        (("--until", "10s", "--rotated"), "--until and --rotated at once"),
+    ],
+)
+def test_a_part_that_can_t_be_reported_is_said(
+    words: tuple[str, ...], said: str, log: Path, capsys: Written
+) -> None:
+    assert main(["report", str(log), *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_only_a_plain_file_can_be_reported_in_part(tmp_path: Path, capsys: Written) -> None:
+    assert main(["report", "-", "--since", "5m"]) == 2
+    assert "can only be reported whole" in capsys.readouterr().err
+    packed = tmp_path / "d.log.gz"
+    packed.write_bytes(gzip.compress(b"text"))
+    assert main(["report", str(packed), "--since", "5m"]) == 2
+    assert "can only be read whole" in capsys.readouterr().err

@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "__init__": set[str](),
     "__main__": {"cli"},
     "arguments": {"__init__", "errors", "settings"},
-    "where": {"errors", "sources"},
+    "where": {"errors", "settings", "sources"},
     "tui": {"columns", "events", "frame", "logbook", "settings", "units"},
     "headless": {"analysis", "columns", "doctor", "events", "frame", "model", "reading", "units"},
     "doctor": {"__init__", "errors", "model", "parse", "sources", "units"},

@@ -149,14 +149,21 @@ def test_what_was_not_read_is_unknown_and_the_rest_is_shown() -> None:
 def test_the_last_good_reading_shows_its_age() -> None:
     nvml = nvml_at(picture_of([reading(1000.0, 80.0)]), 31_000.0)
     assert (nvml.util_pct, nvml.age_ms) == (80.0, 30_000.0)
-    assert nvml.mean_util_pct == 80.0
+
+
+def test_a_moment_is_no_mean_over_a_minute() -> None:
+    """Readings that go along with less than half of the window give no figure for it."""
+    events = [reading(200.0 * n, 30.0) for n in range(1, 151)]
+    nvml = nvml_at(picture_of(events[:140]), 60_000.0)
+    assert (nvml.mean_util_pct, nvml.note) == (None, "measured for 28 of 60 s")
+    assert nvml_at(picture_of(events), 60_000.0).mean_util_pct == pytest.approx(30.0)
 
 
 def test_a_clock_that_is_set_back_begins_anew() -> None:
     events = [reading(500_000.0 + 200.0 * n, 90.0) for n in range(50)]
     events += [reading(200.0 * n, 10.0) for n in range(1, 51)]
-    nvml = nvml_at(picture_of(events), 10_000.0)
-    assert nvml.mean_util_pct == 10.0
+    nvml = nvml_at(picture_of(events, window_s=10.0), 10_000.0)
+    assert nvml.mean_util_pct == pytest.approx(10.0)
     assert {share for share in nvml.util_history if share is not None} == {10.0}
 
 

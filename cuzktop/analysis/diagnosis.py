@@ -7,23 +7,31 @@ an upper bound, so a measurement far below it overrules `gpu`.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
-from cuzktop.analysis.intervals import Span
-from cuzktop.analysis.throughput import median
+from cuzktop.analysis import advice
+from cuzktop.analysis.advice import Facts
+from cuzktop.analysis.herding import WAVE_SHARE, Waves, bunching, starving_sentence, waves
+from cuzktop.analysis.inflation import pressure
 from cuzktop.frame import Verdict
-from cuzktop.units import percent, shares_to_100
+from cuzktop.units import duration, percent, shares_to_100
+
+__all__ = ["FEW_PROOFS", "Facts", "Measured", "Waves", "bunching", "verdict", "waves"]
 
 GPU_BOUND_PCT = 80.0
 DISAGREE_PTS = 15.0  # a measurement this far under the log's kernel share overrules it
-WAVE_MIN = 4
-WAVE_SHARE = 0.75  # of the starved time lies in gaps that end in a wave
-WAVE_SPREAD = 0.15  # of the median synthesis time
+LEAST_COVERAGE = 0.5  # of a span must be measured, or a mean over it says nothing of it
 FEW_PROOFS = 10  # fewer completed proofs than this lower the confidence
+CANT_TELL = 0.6  # few proofs and less confidence than this: the sentence says so
 MEASURED_CONFIDENCE = 0.6
+UNSETTLED = 0.5  # at most, where warm-up or a single stall may have made the answer
+CLOSE_PTS = 5.0  # two classes so near to each other may change places
+NEAR_PTS = 2.0
+WARM_PTS = 5.0  # a class that moves by more without warm-up is told
+FIRST_PRESTAGE, LAST_PRESTAGE = 20, 27  # steps that upload under the lock and don't time it
+LEAST_IDLE_PCT = 10.0
+DECIDED = 2 / 3  # of the time without kernels on one side settles why the GPU is jumpy
 
 BOTTLENECK_OF = {
     "barrier": "cpu-memory",
@@ -32,19 +40,8 @@ BOTTLENECK_OF = {
     "starved": "synthesis",
     "no_work": "idle",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waves:
-    """How syntheses end around the gaps in which GPUs starved.
-
-    `share` is the part of the starved time in gaps that end in a wave, 0–1; `size` the number of
-    SYNTH_ENDs that make one.
-    """
-
-    share: float
-    size: int
-    median_synth_ms: float | None
+HELD = ("barrier", "lock_overhead", "handoff")  # a worker is in its bracket
+UNFED = ("starved", "no_work")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,62 +54,22 @@ class Measured:
     samples: int = 0
 
 
-def waves(
-    starved: Sequence[Span],
-    synth_starts: Sequence[float],
-    synth_ends: Sequence[float],
-    synth_ms: Sequence[float],
-) -> Waves:
-    """Do syntheses end in waves at the ends of the starved gaps?
-
-    `synth_starts` and `synth_ends` are instants, `synth_ms` the durations of the syntheses.
-    """
-    usual = median(synth_ms)
-    total = sum(hi - lo for lo, hi in starved)
-    starts, ends = sorted(synth_starts), sorted(synth_ends)
-    in_flight = [bisect_right(starts, at) - index for index, at in enumerate(ends)]
-    size = int(max(WAVE_MIN, (median(in_flight) or 0) / 2))
-    if usual is None or total <= 0:
-        return Waves(share=0.0, size=size, median_synth_ms=usual)
-    reach = WAVE_SPREAD * usual
-    bunched = 0.0
-    for lo, hi in starved:
-        if bisect_right(ends, hi + reach) - bisect_left(ends, hi - reach) >= size:
-            bunched += hi - lo
-    return Waves(share=bunched / total, size=size, median_synth_ms=usual)
-
-
-def bunching(synth_ends: Sequence[float], synth_ms: float | None) -> float | None:
-    """How bunched syntheses finish, from 0 (evenly spread) to 1 (all together).
-
-    The coefficient of variation of the gaps between SYNTH_ENDs, c, as c² / (1 + c²): 0.5 for ends
-    that come at random, near 1 for waves. None with fewer than eight ends, or no usual duration.
-    """
-    ends = sorted(synth_ends)
-    if len(ends) < WAVE_MIN * 2 or not synth_ms:
-        return None
-    between = [after - before for before, after in pairwise(ends)]
-    mean = sum(between) / len(between)
-    if mean <= 0:
-        return 1.0
-    spread = sum((gap - mean) ** 2 for gap in between) / len(between) / mean**2
-    return spread / (1.0 + spread)
-
-
 def verdict(
     time_pct: Mapping[str, float] | None,
     *,
-    proofs: int,
+    proofs: int | None,
     wave: Waves | None = None,
     measured: Measured | None = None,
     why_unknown: str = "",
     step: tuple[int, int] = (1, 45),
     window: str = "the run",
+    facts: Facts | None = None,
 ) -> Verdict:
     """The verdict over a span from its classes (which add up to 100), by the contract's rule.
 
-    `proofs` completed in the span set the confidence; `step` is the range of daemon steps that the
-    log leaves possible, for the knobs that advice names; `window` names the span in sentences.
+    `proofs` completed set the confidence (None: the log doesn't say); `step` is the range of daemon
+    steps that the log leaves possible, for the knobs that advice names; `window` names the span in
+    sentences. `facts` change no bottleneck: they explain it and bound what a change can bring.
     """
     if time_pct is None:
         reason = why_unknown or "the log gives no lock or kernel times"
@@ -122,34 +79,75 @@ def verdict(
             sentence=f"Can't tell what limits this box: {reason}.",
             evidence=(reason,),
         )
-    kernel = time_pct["kernel"]
-    confidence = _confidence(time_pct, proofs)
-    evidence = [_shares_sentence(time_pct, window)]
-    if proofs < FEW_PROOFS:
-        evidence.append(f"{proofs} of {FEW_PROOFS} proofs completed: the shares may still move")
-    if kernel >= GPU_BOUND_PCT:
-        if measured is not None and kernel - measured.util_pct > DISAGREE_PTS:
-            return _measured_verdict(kernel, measured, confidence, evidence, step)
-        return _gpu_verdict(kernel, measured, confidence, evidence, step)
+    facts = facts or Facts()
+    count = _proofs(proofs, facts)
+    shown = shares_to_100(time_pct)
     worst = max(BOTTLENECK_OF, key=lambda kind: time_pct[kind])
-    bottleneck = BOTTLENECK_OF[worst]
-    if measured is not None:
-        evidence.append(_measured_sentence(kernel, measured))
-    if bottleneck == "synthesis" and wave is not None and wave.share >= WAVE_SHARE:
-        bottleneck = "herding"
-    sentence, advice = _ADVICE[bottleneck](shares_to_100(time_pct), worst, wave, step)
-    if bottleneck == "herding" and wave is not None:
-        evidence.append(
-            f"{100 * wave.share:.0f} % of the starved time ends in a wave of {wave.size} or more"
-            " syntheses that finish together"
+    bottleneck = _by_rule(time_pct, wave)
+    confidence = _confidence(time_pct, count)
+    evidence = [_shares_sentence(time_pct, window)]
+    told: list[str]
+    if bottleneck == "gpu":
+        sentence, bottleneck, confidence, told = _kernels(time_pct["kernel"], measured, confidence)
+        evidence += told
+        tips = (
+            advice.gpu(step, facts)
+            if bottleneck == "gpu"
+            else [
+                f"Lower the load on CPU and memory bandwidth first"
+                f" ({advice.synthesis_knob(step)}) and compare; if NTT times don't fall, measure"
+                " host-to-device copies."
+            ]
         )
+    else:
+        sentence, tips = advice.BY_BOTTLENECK[bottleneck](shown, worst, wave, step, facts)
+        if measured is not None:
+            evidence.append(_measured_sentence(time_pct["kernel"], measured))
+        jumpy, settled = _jumpy(shown)
+        if jumpy:
+            evidence.append(jumpy)
+        if jumpy and not settled:
+            tips = [*tips, TELL_APART]
+    evidence += _cpu_evidence(bottleneck, facts)
+    if bottleneck in {"synthesis", "herding"} and wave is not None:
+        starving = starving_sentence(wave, facts.gauge, limits=True)
+        if starving:
+            evidence.append(starving)
+        if wave.stalled:
+            confidence = min(confidence, UNSETTLED)
+    doubts, most = _doubts(time_pct, bottleneck, proofs, facts, wave, step)
+    evidence += doubts
+    confidence = min(confidence, most)
+    tail = ""
+    if count < FEW_PROOFS and confidence < CANT_TELL:
+        known = f"{count} of {FEW_PROOFS}" if proofs is not None else f"about {count}"
+        tail = f" Can't tell for sure yet, {known} proofs."
     return Verdict(
         bottleneck=bottleneck,
         confidence=confidence,
-        sentence=sentence,
+        sentence=f"{sentence}.{tail}",
         evidence=tuple(evidence),
-        advice=tuple(advice),
+        advice=tuple(tips),
     )
+
+
+def _by_rule(time_pct: Mapping[str, float], wave: Waves | None) -> str:
+    """The contract's rule, without measurements."""
+    if time_pct["kernel"] >= GPU_BOUND_PCT:
+        return "gpu"
+    worst = max(BOTTLENECK_OF, key=lambda kind: time_pct[kind])
+    bottleneck = BOTTLENECK_OF[worst]
+    if bottleneck == "synthesis" and wave is not None and wave.share >= WAVE_SHARE:
+        return "herding"
+    return bottleneck
+
+
+def _proofs(proofs: int | None, facts: Facts) -> int:
+    """Proofs completed; without the daemon's word for it, what its partitions make."""
+    if proofs is not None:
+        return proofs
+    done = max((one.count for one in facts.stages.values()), default=0)
+    return done // (facts.per_proof or 10)
 
 
 def _confidence(time_pct: Mapping[str, float], proofs: int) -> float:
@@ -160,12 +158,18 @@ def _confidence(time_pct: Mapping[str, float], proofs: int) -> float:
     return round(0.95 * (0.4 + 0.6 * many) * (0.7 + 0.3 * clear), 2)
 
 
+# ---------------------------------------------------------------- evidence
+
+
 def _shares_sentence(time_pct: Mapping[str, float], window: str) -> str:
-    shown = ", ".join(
+    return f"over {window}: {_shares_list(time_pct)}"
+
+
+def _shares_list(time_pct: Mapping[str, float]) -> str:
+    return ", ".join(
         f"{name.replace('_', ' ')} {percent(share)} %"
         for name, share in shares_to_100(time_pct).items()
     )
-    return f"over {window}: {shown}"
 
 
 def _measured_sentence(kernel_pct: float, measured: Measured) -> str:
@@ -176,171 +180,127 @@ def _measured_sentence(kernel_pct: float, measured: Measured) -> str:
     )
 
 
-def _measured_verdict(
-    kernel: float,
-    measured: Measured,
-    confidence: float,
-    evidence: list[str],
-    step: tuple[int, int],
-) -> Verdict:
-    evidence.append(_measured_sentence(kernel, measured))
-    evidence.append(
-        "the GPU idles inside the stages that the log calls kernel: the CPU's work in them, or"
-        " host-to-device copies, take the rest"
-    )
-    return Verdict(
-        bottleneck="cpu-memory",
-        confidence=min(confidence, MEASURED_CONFIDENCE),
-        sentence=(
-            f"The log says kernels run {percent(kernel)} % of the time, NVML saw the GPU busy"
-            f" {percent(measured.util_pct)} %: the GPU waits for the CPU inside its stages."
-        ),
-        evidence=tuple(evidence),
-        advice=(
-            f"Lower the load on CPU and memory bandwidth first ({_fewer_syntheses(step)}) and"
-            " compare; if NTT times don't fall, measure host-to-device copies.",
-        ),
-    )
-
-
-def _gpu_verdict(
-    kernel: float,
-    measured: Measured | None,
-    confidence: float,
-    evidence: list[str],
-    step: tuple[int, int],
-) -> Verdict:
+def _kernels(
+    kernel: float, measured: Measured | None, confidence: float
+) -> tuple[str, str, float, list[str]]:
+    """Sentence, bottleneck, confidence and evidence where kernels take the time by the log."""
     if measured is None:
-        evidence.append(
-            "the log alone can't tell: its kernel times are host times around launches, copies"
-            " and waits; record NVML beside it (--samples) to be sure"
-        )
-        sentence = (
-            f"By the log the GPU is the limit: kernels run {percent(kernel)} % of the time"
-            " (host times; NVML would settle it)."
-        )
-        confidence = min(confidence, 0.8)
-    else:
-        evidence.append(_measured_sentence(kernel, measured))
-        sentence = (
-            f"The GPU is the limit: kernels run {percent(kernel)} % of the time,"
-            f" NVML agrees with {percent(measured.util_pct)} %."
-        )
-    return Verdict(
-        bottleneck="gpu",
-        confidence=confidence,
-        sentence=sentence,
-        evidence=tuple(evidence),
-        advice=(
-            "More syntheses or workers won't help; a faster or second GPU would. To prove it wrong:"
-            f" {_more_workers(step)}; proofs an hour should not rise.",
-        ),
-    )
-
-
-def _fewer_syntheses(step: tuple[int, int]) -> str:
-    return "partition_workers" if step[1] < 33 else "max_parallel_synthesis or the memory budget"
-
-
-def _more_syntheses(step: tuple[int, int]) -> str:
-    if step[1] < 33:
-        return "raise partition_workers"
-    return "raise the memory budget (total_budget) and max_parallel_synthesis"
-
-
-def _more_workers(step: tuple[int, int]) -> str:
-    if step[1] < 19:
-        return "submit more proofs at a time"
-    return "raise gpu_workers_per_device by one"
-
-
-Advised = tuple[str, list[str]]
-
-
-def _cpu_memory(
-    time_pct: Mapping[str, float], worst: str, _: Waves | None, step: tuple[int, int]
-) -> Advised:
-    kernel = percent(time_pct["kernel"])
-    if worst == "handoff":
         return (
-            f"The GPU waits for its workers: {percent(time_pct['handoff'])} % of the time the lock"
-            f" is free while a worker does CPU work in its bracket; kernels run {kernel} %.",
+            f"By the log the GPU is the limit: kernels run {percent(kernel)} % of the time"
+            " (host times; NVML would settle it)",
+            "gpu",
+            min(confidence, 0.8),
             [
-                f"{_more_workers(step)[0].upper()}{_more_workers(step)[1:]}, so that one can"
-                " compute while another prepares; handoff should fall. If it doesn't, the CPU or"
-                f" memory bandwidth is short: lower {_fewer_syntheses(step)} instead."
+                "the log alone can't tell: its kernel times are host times around launches, copies"
+                " and waits; record NVML beside it (--samples) to be sure"
             ],
         )
+    told = [_measured_sentence(kernel, measured)]
+    if kernel - measured.util_pct > DISAGREE_PTS:
+        told.append(
+            "the GPU idles inside the stages that the log calls kernel: the CPU's work in them, or"
+            " host-to-device copies, take the rest"
+        )
+        return (
+            f"The log says kernels run {percent(kernel)} % of the time, NVML saw the GPU busy"
+            f" {percent(measured.util_pct)} %: the GPU waits for the CPU inside its stages",
+            "cpu-memory",
+            min(confidence, MEASURED_CONFIDENCE),
+            told,
+        )
     return (
-        f"The GPU waits for the CPU: {percent(time_pct['barrier'])} % of the time kernels wait for"
-        f" prep_msm with the lock held; they run {kernel} %.",
-        [
-            f"Lower {_fewer_syntheses(step)} by a quarter: fewer syntheses leave CPU and memory"
-            " bandwidth to prep_msm. Its p50 and the barrier should fall; if they don't, memory"
-            " bandwidth is not what it waits for, and gpu_threads is the next knob."
-        ],
+        f"The GPU is the limit: kernels run {percent(kernel)} % of the time,"
+        f" NVML agrees with {percent(measured.util_pct)} %",
+        "gpu",
+        confidence,
+        told,
     )
 
 
-def _lock(
-    time_pct: Mapping[str, float], _: str, __: Waves | None, step: tuple[int, int]
-) -> Advised:
-    return (
-        f"The GPU lock is held without computing {percent(time_pct['lock_overhead'])} % of the"
-        f" time; kernels run {percent(time_pct['kernel'])} %.",
-        [
-            "Look for allocations under the lock: prestage fall-backs, circuits of changing size,"
-            " a short card memory; free card memory or keep one proof kind a GPU, then compare"
-            " lock_held p50 with gpu_total p50."
-            if step[1] >= 20
-            else "Compare lock_held p50 with gpu_total p50."
-        ],
+TELL_APART = (
+    "To tell the two apart: keep one more proof in flight at the client and wait until the pipeline"
+    " has spread out, two proofs' time. If the GPU wasn't fed, starved falls and kernels rise; if"
+    " something holds it up, only the queue and lock wait grow."
+)
+
+
+def _jumpy(shown: Mapping[str, float]) -> tuple[str, bool]:
+    """Is the GPU held up, or not fed? In a sentence, and whether the log settles it."""
+    held, unfed = sum(shown[name] for name in HELD), sum(shown[name] for name in UNFED)
+    idle = held + unfed
+    if idle < LEAST_IDLE_PCT:
+        return "", True
+    text = (
+        f"of the {percent(idle)} % without kernels, {percent(100 * held / idle, digits=0)} % pass"
+        f" with a worker in its bracket, {percent(100 * unfed / idle, digits=0)} % with none"
     )
+    if held >= DECIDED * idle:
+        return f"{text}: something holds the GPU up, it isn't short of work", True
+    if unfed >= DECIDED * idle:
+        return f"{text}: the GPU isn't fed, no lock holds it up", True
+    return f"{text}: it is held up and badly fed, both", False
 
 
-def _synthesis(
-    time_pct: Mapping[str, float], _: str, wave: Waves | None, step: tuple[int, int]
-) -> Advised:
-    spread = ""
-    if wave is not None and wave.share > 0.4:
-        spread = " (in part because syntheses finish together)"
-    return (
-        f"The GPU starves: {percent(time_pct['starved'])} % of the time no partition is ready for"
-        f" it{spread}; kernels run {percent(time_pct['kernel'])} %.",
-        [
-            f"To feed it, {_more_syntheses(step)}, or send more proofs at a time, while CPU and"
-            " memory last. If starved stays and synthesis p50 grows instead, the CPU is full."
-        ],
-    )
+def _cpu_evidence(bottleneck: str, facts: Facts) -> list[str]:
+    """Whether CPU stages stretch, and what the machine says of it."""
+    found = facts.inflation
+    if found is None or (found.found == "unknown" and bottleneck != "cpu-memory"):
+        return []
+    told = [found.sentence]
+    said = pressure(facts.host)
+    if said and found.found in {"contention", "one"}:
+        told.append(said)
+    return told
 
 
-def _herding(
-    time_pct: Mapping[str, float], _: str, wave: Waves | None, step: tuple[int, int]
-) -> Advised:
-    usual = "" if wave is None or wave.median_synth_ms is None else " within one synthesis time"
-    return (
-        f"Syntheses finish in waves: the GPU starves {percent(time_pct['starved'])} % of the time"
-        f" between them and queues in between; kernels run {percent(time_pct['kernel'])} %.",
-        [
-            "Start proofs apart instead of together, or keep one more proof in flight, so that"
-            f" waves overlap{usual}. If starved stays, there are too few syntheses:"
-            f" {_more_syntheses(step)}."
-        ],
-    )
-
-
-def _idle(time_pct: Mapping[str, float], _: str, __: Waves | None, ___: tuple[int, int]) -> Advised:
-    return (
-        f"Nothing to do {percent(time_pct['no_work'])} % of the time: no partition was on its way"
-        " to the GPU.",
-        ["Send more proofs at a time; the box has room."],
-    )
-
-
-_ADVICE = {
-    "cpu-memory": _cpu_memory,
-    "lock": _lock,
-    "synthesis": _synthesis,
-    "herding": _herding,
-    "idle": _idle,
-}
+def _doubts(
+    time_pct: Mapping[str, float],
+    bottleneck: str,
+    proofs: int | None,
+    facts: Facts,
+    wave: Waves | None,
+    step: tuple[int, int],
+) -> tuple[list[str], float]:
+    """What is missing to be sure, and the most confidence that it leaves."""
+    told, most = [], 1.0
+    count = _proofs(proofs, facts)
+    worst = max(BOTTLENECK_OF, key=lambda kind: time_pct[kind])
+    if count < FEW_PROOFS and proofs is not None:
+        told.append(f"{count} of {FEW_PROOFS} proofs completed: the shares may still move")
+    elif proofs is None:
+        told.append(
+            "the log doesn't say which proofs are completed: the daemon's standard output is"
+            f" missing; by partitions about {count}"
+        )
+    if abs(time_pct["kernel"] - GPU_BOUND_PCT) < NEAR_PTS:
+        told.append(
+            f"kernels at {percent(time_pct['kernel'])} % are near the {GPU_BOUND_PCT:.0f} % from"
+            " which on the GPU counts as the limit"
+        )
+        most = MEASURED_CONFIDENCE
+    if time_pct["kernel"] < GPU_BOUND_PCT:
+        hidden = step[0] <= LAST_PRESTAGE and step[1] >= FIRST_PRESTAGE
+        if facts.lock_derived and hidden and worst in {"handoff", "lock_overhead"}:
+            told.append(
+                "this daemon doesn't say when it holds the lock: prestaging counts as handoff, and"
+                " is lock overhead; more workers shrink handoff alone"
+            )
+            most = min(most, UNSETTLED)
+        others = sorted((share, name) for name, share in time_pct.items() if name in BOTTLENECK_OF)
+        second_pct, second = others[-2]
+        apart = time_pct[worst] - second_pct
+        if apart < CLOSE_PTS and BOTTLENECK_OF[second] != BOTTLENECK_OF[worst]:
+            told.append(
+                f"{worst.replace('_', ' ')} and {second.replace('_', ' ')} lie"
+                f" {apart:.1f} points apart: a longer log would tell which is larger"
+            )
+            most = min(most, MEASURED_CONFIDENCE)
+    if facts.warm is not None:
+        warm = _by_rule(facts.warm, wave)
+        without = f"without the warm-up (the first {duration(facts.warm_up_ms)}): "
+        if warm not in {_by_rule(time_pct, wave), bottleneck}:
+            told.append(f"{without}{_shares_list(facts.warm)}; the limit would be {warm}")
+            most = min(most, UNSETTLED)
+        elif max(abs(facts.warm[name] - time_pct[name]) for name in time_pct) > WARM_PTS:
+            told.append(without + _shares_list(facts.warm))
+    return told, most

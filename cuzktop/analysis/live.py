@@ -7,6 +7,7 @@ figures at once; the final attribution replaces them when its rivals have ended 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from cuzktop.frame import Holding, Lock
@@ -332,6 +333,8 @@ def lock_of(gpu: int, calls: list[LiveCall], now: float) -> Lock:
     for live in mine:
         if live.state == "holding" and holder is None:
             since = None if live.lock_at is None else max(0.0, now - live.lock_at)
+            if since is not None:  # `now` is the last clock read; what was printed since took time
+                since = max(since, float(sum(_printed_ms(live.lines))))
             holder = _holding(live.call, since, live.stage)
             if not live.sure:
                 confidence = "inferred"
@@ -350,6 +353,14 @@ def lock_of(gpu: int, calls: list[LiveCall], now: float) -> Lock:
         candidates=candidates,
         confidence=confidence,
     )
+
+
+def _printed_ms(lines: dict[int, Line]) -> Iterator[int]:
+    """How long the stages took whose lines are there: the lock was held at least so long."""
+    for kind in (C6, C7, C8, C9):
+        line = lines.get(kind)
+        if line is not None:
+            yield line.a
 
 
 def _holding(call: Call, since: float | None, stage: str | None = None) -> Holding:

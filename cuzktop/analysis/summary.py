@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
-from cuzktop.analysis.diagnosis import Measured, verdict, waves
+from cuzktop.analysis.advice import Facts
+from cuzktop.analysis.diagnosis import Measured, verdict
+from cuzktop.analysis.herding import Waves, bunching, starving_sentence, waves
+from cuzktop.analysis.inflation import inflation
 from cuzktop.analysis.intervals import Span
 from cuzktop.analysis.occupancy import Phases, pairs, weighted
 from cuzktop.analysis.throughput import StageTable
-from cuzktop.frame import Alert, GpuReport, Proofs, RunReport, Shares
-from cuzktop.model.state import Gpu, Run
+from cuzktop.frame import Alert, GpuReport, Herd, Proofs, RunReport, Shares
+from cuzktop.model.state import Gpu, History, Run
 from cuzktop.parse.text import iso_utc
 
 
@@ -60,12 +64,69 @@ def gpu_phases(gpu: Gpu, start: float, end: float) -> Phases:
     return phases
 
 
+def partitions_of_a_proof(run: Run) -> int | None:
+    """How many partitions the run's proofs mostly have."""
+    jobs = (*run.ended_jobs, *run.jobs.values())
+    sizes = Counter(job.total or len(job.parts) for job in jobs)
+    del sizes[0]
+    return sizes.most_common(1)[0][0] if sizes else None
+
+
+def herd_of(wave: Waves, gauge: float | None) -> Herd:
+    """How bunched syntheses finish, for the views."""
+    return Herd(
+        share=wave.share,
+        wave_size=wave.size,
+        gauge=gauge,
+        sentence=starving_sentence(wave, gauge, limits=False),
+    )
+
+
+WARM_AFTER = 10  # a GPU's first calls are warm-up: first allocations, parameters, an empty pipeline
+WARM_UP_OF = 3  # in a log of at least three times as many
+
+
+def warm_up(
+    run: Run, gpu: Gpu, waiting: Iterable[Span], figures: Shares, first: int
+) -> tuple[Shares, float] | None:
+    """The GPU's shares without its `first` calls, and how long these took in ms.
+
+    None where there are too few calls, or no shares.
+    """
+    history = gpu.history
+    if len(history) < WARM_UP_OF * first or gpu.first_start is None or figures.time_pct is None:
+        return None
+    until = max(history.end[:first])
+    rest_ms = figures.span_ms - (until - gpu.first_start)
+    if rest_ms <= 0:
+        return None
+    phases = Phases(gpu.first_start, until)
+    early = History()
+    for column in (*History.COLUMNS, "total", "finished"):
+        setattr(early, column, getattr(history, column)[: 2 * first])
+    phases.add_history(early)
+    cold, _ = phases.shares(
+        [span for span in waiting if span[0] < until],
+        derived=not run.lock_lines,
+        placed=is_placed(run, gpu),
+    )
+    if cold.time_pct is None:
+        return None
+    warm = {
+        name: max(0.0, share * figures.span_ms - cold.time_pct[name] * cold.span_ms) / rest_ms
+        for name, share in figures.time_pct.items()
+    }
+    return Shares(span_ms=rest_ms, time_pct=warm), cold.span_ms
+
+
 def summarize(run: Run, stages: StageTable, measured: Mapping[int, Measured]) -> RunReport:
     """The run's report. `measured` are NVML's means over each GPU's span, where there are any."""
     waiting = waiting_spans(run, run.clock)
     reports: list[GpuReport] = []
     shares: list[Shares] = []
     starved: list[Span] = []
+    per_proof = partitions_of_a_proof(run)
+    warm: list[tuple[Shares, float] | None] = []
     for number in sorted(run.gpus):
         gpu = run.gpus[number]
         if gpu.first_start is None or gpu.last_end is None:
@@ -74,6 +135,7 @@ def summarize(run: Run, stages: StageTable, measured: Mapping[int, Measured]) ->
         figures, starved_here = phases.shares(
             waiting, derived=not run.lock_lines, placed=is_placed(run, gpu)
         )
+        warm.append(warm_up(run, gpu, waiting, figures, max(WARM_AFTER, per_proof or 0)))
         gap_count, gap_mean_ms = phases.bracket_gaps()
         nvml = measured.get(number)
         shares.append(figures)
@@ -92,7 +154,18 @@ def summarize(run: Run, stages: StageTable, measured: Mapping[int, Measured]) ->
             )
         )
     counts = proofs(run)
-    wave = waves(starved, run.synth_starts, run.synth_ends, stages.columns["synth_ms"])
+    wave = waves(
+        starved,
+        run.synth_starts,
+        run.synth_ends,
+        stages.columns["synth_ms"],
+        span_ms=max((one.span_ms for one in shares), default=None),
+    )
+    gauge = bunching(run.synth_ends, wave.median_synth_ms)
+    stretched = inflation(stages.cpu, run.synth_starts, run.synth_ends)
+    figures_of = stages.stats()
+    known = [one for one in warm if one is not None]
+    complete = bool(known) and len(known) == len(warm)
     at_us = started_us(run)
     return RunReport(
         run=run.index,
@@ -101,17 +174,32 @@ def summarize(run: Run, stages: StageTable, measured: Mapping[int, Measured]) ->
         span_ms=run.clock if run.timeline_seen or run.epoch_us is not None else None,
         proofs=counts,
         gpus=tuple(reports),
-        stages=stages.stats(),
+        stages=figures_of,
         verdict=verdict(
             weighted(shares),
-            proofs=counts.completed or 0,
+            proofs=counts.completed,
             wave=wave,
             measured=_together(shares, reports, measured),
             why_unknown=why_unknown(run) or why_without_shares(run),
             step=(run.step_lo, run.step_hi),
+            facts=Facts(
+                stages=figures_of,
+                means=stages.means(),
+                pace_s=counts.seconds_per_proof,
+                per_proof=per_proof,
+                gpus=max(1, len(reports)),
+                lock_derived=not run.lock_lines,
+                settings=run.settings,
+                inflation=stretched,
+                gauge=gauge,
+                warm=weighted(one for one, _ in known) if complete else None,
+                warm_up_ms=max((took for _, took in known), default=0.0),
+            ),
         ),
         alerts=tuple(Alert(level=one.level, at_ms=one.at, text=one.text) for one in run.alerts),
         settings=dict(run.settings),
+        herd=herd_of(wave, gauge),
+        inflation=stretched,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping, Sequence
 
+from cuzktop.analysis.inflation import CpuTable
 from cuzktop.frame import PartitionRow, StageStats
 
 STAGES = (
@@ -31,12 +32,13 @@ COLD_STAGES = frozenset(STAGES) - {"synth_ms", "queue_ms"}
 class StageTable:
     """Every finished partition's stages, a column each; a GPU's first, cold call is left out."""
 
-    __slots__ = ("_seen", "columns")
+    __slots__ = ("_seen", "columns", "cpu")
 
     def __init__(self) -> None:
         """No partition has finished."""
         self.columns: dict[str, array[int]] = {stage: array("q") for stage in STAGES}
         self._seen: set[int | None] = set()
+        self.cpu = CpuTable()
 
     def add(self, row: PartitionRow) -> None:
         """Count a finished partition."""
@@ -46,10 +48,17 @@ class StageTable:
             figure = getattr(row, stage)
             if figure is not None and not (cold and stage in COLD_STAGES):
                 column.append(figure)
+        self.cpu.add(row, cold=cold)
 
     def stats(self) -> Mapping[str, StageStats]:
         """Count, p50, p95 and max of each stage that has a figure."""
         return {stage: stats(column) for stage, column in self.columns.items() if column}
+
+    def means(self) -> Mapping[str, float]:
+        """The mean of each stage that has a figure."""
+        return {
+            stage: sum(column) / len(column) for stage, column in self.columns.items() if column
+        }
 
 
 def stats(figures: Sequence[float]) -> StageStats:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, TextIO
 
 from cuzktop.columns import partition_json
-from cuzktop.frame import GpuReport, PartitionRow, Proofs, RunReport, Source
+from cuzktop.frame import GpuReport, Herd, Inflation, PartitionRow, Proofs, RunReport, Source
 from cuzktop.headless import parts
 
 SCHEMA: Final = "cuzktop.report/1"
@@ -97,6 +97,48 @@ def _tail(report: RunReport) -> dict[str, object]:
         "verdict": parts.verdict(report.verdict),
         "alerts": parts.alerts(report.alerts),
         "settings": {parts.text(k): parts.text(v) for k, v in report.settings.items()},
+        "herd": _herd(report.herd),
+        "inflation": _inflation(report.inflation),
+    }
+
+
+def _herd(herd: Herd | None) -> dict[str, object] | None:
+    """How bunched syntheses finish; shares and the gauge are 0–1."""
+    if herd is None:
+        return None
+    return {
+        "share": parts.number(herd.share),
+        "wave_size": herd.wave_size,
+        "gauge": parts.number(herd.gauge),
+        "sentence": parts.text(herd.sentence),
+    }
+
+
+def _inflation(found: Inflation | None) -> dict[str, object] | None:
+    """How CPU stages stretch with the number of syntheses in flight."""
+    if found is None:
+        return None
+    return {
+        "found": found.found,
+        "sentence": parts.text(found.sentence),
+        "stages": [
+            {
+                "stage": one.stage,
+                "count": one.count,
+                "factor": parts.number(one.factor),
+                "follows": one.follows,
+                "bands": [
+                    {
+                        "in_flight": [low, high],
+                        "count": count,
+                        "p50_ms": parts.ms(factor * one.quiet_ms),
+                        "factor": parts.number(factor),
+                    }
+                    for low, high, count, factor in one.bands
+                ],
+            }
+            for one in found.stages
+        ],
     }
 
 

@@ -653,6 +653,10 @@ class Model:
             run.worker_gpu[event.worker] = event.gpu
             self._gpu(self._card(event.gpu)).workers.add(event.worker)
         partition = run.in_flight.get((event.job, event.partition))
+        if partition is not None and partition.kind is None and event.kind is not None:
+            partition.job.kind = event.kind
+            for part in partition.job.parts.values():
+                part.kind = event.kind
         if run.timeline_seen:
             if partition is not None and partition.pickup is not None:
                 self._pair(event.wall_us, partition.pickup, after=True)

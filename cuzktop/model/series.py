@@ -10,6 +10,7 @@ from cuzktop.events import GpuSampled
 
 KEEP_READINGS = 3000  # ten minutes at five a second
 KEEP_BINS = 1200  # seconds of kernel and lock time kept for graphs
+LONGEST_PAUSE_MS = 10_000.0  # between two readings that still go along with a span
 STALE_MS = 1000.0  # a reading older than this shows its age
 
 
@@ -90,11 +91,15 @@ class Readings:
 
     def means(
         self, start_ms: float, end_ms: float
-    ) -> tuple[float | None, float | None, int, str | None]:
-        """Time-weighted utilisation and power over [start, end], readings, and their source."""
-        util = power = util_ms = power_ms = 0.0
+    ) -> tuple[float | None, float | None, int, str | None, float]:
+        """Time-weighted utilisation and power over [start, end], readings, their source and reach.
+
+        The reach is the time (ms) that readings go along with; longer pauses don't count.
+        """
+        util = power = util_ms = power_ms = reach_ms = 0.0
         count = 0
         source: str | None = None
+        later_ms: float | None = None
         for reading in reversed(self._readings):
             if reading.at_ms <= start_ms:
                 break
@@ -103,6 +108,8 @@ class Readings:
             if hi <= lo:
                 continue
             count += 1
+            reach_ms += hi - lo if later_ms is None else min(later_ms - hi, LONGEST_PAUSE_MS)
+            later_ms = hi
             if reading.util_pct is not None:
                 util += reading.util_pct * (hi - lo)
                 util_ms += hi - lo
@@ -115,6 +122,7 @@ class Readings:
             power / power_ms if power_ms else None,
             count,
             source,
+            reach_ms,
         )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import deque
 from dataclasses import dataclass
 
 from cuzktop.events import (
@@ -28,6 +29,7 @@ from cuzktop.events import (
 )
 from cuzktop.logbook import LogBook
 from cuzktop.parse import timing
+from cuzktop.parse.prefix import split_prefix
 from cuzktop.parse.text import ANSI, wall_us
 from cuzktop.parse.timeline import TimelineEvent, parse_timeline
 from cuzktop.parse.tracing import ESC, LAST_STEP, OURS, TracingReader
@@ -40,15 +42,15 @@ _INTRUDER = re.compile(
 )
 """The beginning of a line that was written whole, in the middle of another."""
 
-_STAMP = (
+_BARE_STAMP = re.compile(
     rb"(?:\w{3} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?"
     rb"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)) "
 )
-_WRITER = rb"\S+ [\w.@-]+\[\d+\]: ?"
-_PREFIX = re.compile(_STAMP + rb"(?:" + _WRITER + rb"|(?=TIMELINE,|CUZK_|\x1b\[2m\d|\d{4}-))")
-"""What journalctl and `docker logs -t` put before each line."""
-_PREFIX_AGAIN = re.compile(_STAMP + rb"(?:" + _WRITER + rb")?")
-"""The same before any text, in a log that is known to have prefixes."""
+"""A prefix before any text, in a log that is known to have prefixes."""
+_DELAYS = 32  # tracing lines by which a carrier's clock is judged
+_DELAYS_LEAST = 4
+_DELAY_SPREAD_US = 20_000  # a carrier less steady than this tells no time (whole seconds, say)
+_TAKE_OVER_LINES = 1000  # of one daemon without any of the other, which has gone then
 
 _CRASHES = (
     b"terminate called",
@@ -86,6 +88,92 @@ _MARKS: dict[type, tuple[str, int, int]] = {
 """What a timing line says of the daemon's generation: mark, first and last step."""
 
 
+class _Carrier:
+    """The clock of what carries the log (journald, Docker), held against the daemon's own.
+
+    It dates the lines that have no time of their own. Only its steadiness counts: a zone, or
+    another machine's clock, makes all its times late by the same.
+    """
+
+    def __init__(self) -> None:
+        self.near_ms: float | None = None  # about when the log is being written
+        self._delays_us: deque[int] = deque(maxlen=_DELAYS)
+        self._told_us = 0  # the latest time that is known anyhow
+
+    def compare(self, wall_ms: float | None, line: bytes) -> None:
+        """A tracing line, taken at the carrier's `wall_ms`, tells how late that is."""
+        start = 4 if line[0] == ESC else 0
+        try:
+            stamp_us = wall_us(line[start : start + 27])
+        except ValueError:
+            return
+        self.near_ms = stamp_us / 1000.0
+        self._told_us = stamp_us
+        if wall_ms is not None:
+            self._delays_us.append(round(wall_ms * 1000.0) - stamp_us)
+
+    def tick_us(self, wall_ms: float) -> int | None:
+        """When, at the earliest, the line was written that the carrier took at `wall_ms`.
+
+        Microseconds since 1970 by the daemon's clock; None if that is no news, or unsure.
+        """
+        delays = self._delays_us
+        if len(delays) < _DELAYS_LEAST:
+            return None
+        latest = max(delays)
+        if latest - min(delays) > _DELAY_SPREAD_US:
+            return None
+        at_us = round(wall_ms * 1000.0) - latest
+        if at_us <= self._told_us:
+            return None
+        self._told_us = at_us
+        return at_us
+
+
+class _Writers:
+    """The processes whose lines are in one log, by the ids that a carrier adds.
+
+    A new one is the daemon started anew. One that comes back shows that two are at work: the
+    clocks of both can't be followed at once, so the lines of the one that came last count.
+    """
+
+    def __init__(self) -> None:
+        self._now: int | None = None
+        self._former: set[int] = set()
+        self._others_lines = 0  # since the last line that counted
+        self._returns = 0
+        self._told = False
+
+    def counts(self, pid: int, line: bytes, out: list[LogEvent]) -> bool:
+        """Whether to read a bare line of this process."""
+        if pid == self._now:
+            self._others_lines = 0
+            return True
+        if not (line.startswith((b"TIMELINE,", b"CUZK_")) or b"cuzk_" in line[:80]):
+            return pid not in self._former  # another program, or a piece of the other's line
+        new = pid not in self._former or b"cuzk-daemon starting" in line
+        if new or self._others_lines >= _TAKE_OVER_LINES:
+            if self._now is not None:
+                self._former.add(self._now)
+            self._former.discard(pid)
+            self._now, self._others_lines, self._returns = pid, 0, 0
+            return True
+        if not self._others_lines:
+            self._returns += 1
+        self._others_lines += 1
+        if self._returns > 1 and not self._told:  # once may be its last words, come late
+            self._told = True
+            out.append(Noticed(None, "error", _two_daemons(pid, self._now)))
+        return False
+
+
+def _two_daemons(other: int, counted: int | None) -> str:
+    return (
+        f"two daemons write into this log, processes {other} and {counted}:"
+        f" only the lines of {counted} count, which came last"
+    )
+
+
 class LogScanner:
     """Makes events of a daemon's log, a block of bytes at a time.
 
@@ -106,6 +194,8 @@ class LogScanner:
         self._dialects: set[str] = set()
         self._panic = False
         self._prefixed = False  # the log's lines came with a prefix so far
+        self._carrier = _Carrier()
+        self._writers = _Writers()
         self._newest_ms = 0  # the latest TIMELINE offset
 
     def feed(self, data: bytes) -> list[LogEvent]:
@@ -374,14 +464,7 @@ class LogScanner:
 
     def _other(self, line: bytes, out: list[LogEvent]) -> None:
         """A line that begins like none of ours: the rest of a torn one, a prefix, or noise."""
-        prefix = (_PREFIX_AGAIN if self._prefixed else _PREFIX).match(line)
-        if prefix is not None:
-            self._prefixed = True
-            line = line[prefix.end() :]
-            if line:
-                self._line(line, out)
-            elif self._head is not None:
-                self._close_head(b"", out)
+        if self._unwrapped(line, out):
             return
         intruder = _INTRUDER.search(line)
         if intruder is None:
@@ -397,6 +480,32 @@ class LogScanner:
         elif self._head is not None:
             self._close_head(before, out)
         self._line(line[intruder.start() :], out)
+
+    def _unwrapped(self, line: bytes, out: list[LogEvent]) -> bool:
+        """Whether the line came with a carrier's prefix; what is behind that has been read then."""
+        carrier = self._carrier
+        wall_ms, pid, bare = split_prefix(line, near_ms=carrier.near_ms)
+        if bare is line:
+            again = _BARE_STAMP.match(line) if self._prefixed else None
+            if again is None:
+                return False
+            bare = line[again.end() :]
+        self._prefixed = True
+        if not bare:
+            if self._head is not None:
+                self._close_head(b"", out)
+            return True
+        if pid is not None and not self._writers.counts(pid, bare, out):
+            return True
+        if bare[0] == ESC or bare[10:11] == b"T":
+            carrier.compare(wall_ms, bare)
+        elif wall_ms is not None and bare.startswith(b"CUZK_TIMING: "):
+            tick_us = carrier.tick_us(wall_ms)
+            if tick_us is not None:
+                self._unticked = None
+                out.append(Tick(tick_us))
+        self._line(bare, out)
+        return True
 
     def _crash(self, line: bytes, out: list[LogEvent]) -> None:
         """What a dying daemon, or its service manager, says; other text is noise."""

@@ -48,6 +48,8 @@ _WORKER_SPAN = re.compile(
     rb"(?: partition=(?:Some\((?P<p>\d{1,13})\)|None))?\}"
 )
 
+_PROOF_KIND = re.compile(rb" proof_kind=([a-z0-9-]+)")
+
 Found = list[LogEvent]
 Rule = Callable[[int, bytes, "re.Match[bytes]"], Found]
 """(wall_us, spans, match of the message) → events."""
@@ -148,7 +150,10 @@ def _partition_complete(at: int, _: bytes, match: re.Match[bytes]) -> Found:
 
 def _picked_up(at: int, spans: bytes, _: re.Match[bytes]) -> Found:
     who = _worker_span(spans)
-    return [] if who is None else [PickupSeen(at, *who)]
+    if who is None:
+        return []
+    kind = _PROOF_KIND.search(spans)
+    return [PickupSeen(at, *who, None if kind is None else KINDS.get(kind[1]))]
 
 
 def _returned(at: int, spans: bytes, _: re.Match[bytes]) -> Found:

@@ -198,15 +198,22 @@ def without_remarks(lines: bytes) -> bytes:
 
 
 def journal_blocks(
-    unit: str, *, user: bool = False, lines: int | None = None, patience_s: float = PATIENCE_S
+    unit: str,
+    *,
+    user: bool = False,
+    lines: int | None = None,
+    since_s: float | None = None,
+    patience_s: float = PATIENCE_S,
 ) -> Iterator[bytes]:
     """A unit's log as it is now, or its last `lines`, in blocks of whole lines as they come.
+
+    Or what it has from `since_s` on (seconds since 1970).
 
     Raises SourceUnreadableError: no journalctl, no permission, no such unit, nothing more within
     `patience_s`.
     """
     for form in FORMATS:
-        command = arguments(unit, user=user, form=form, lines=lines, follow=False, since_s=None)
+        command = arguments(unit, user=user, form=form, lines=lines, follow=False, since_s=since_s)
         try:
             journalctl = _Journalctl(command)
         except OSError as error:
@@ -251,6 +258,7 @@ class JournalReader(threading.Thread):
         clock: Callable[[], float],
         user: bool = False,
         lines: int = START_LINES,
+        since_s: float | None = None,
         retry_s: float = FIRST_RETRY_S,
     ) -> None:
         """Start nothing yet; `user` is for a unit of the user's own service manager."""
@@ -261,6 +269,7 @@ class JournalReader(threading.Thread):
         self._clock = clock
         self._user = user
         self._lines = lines
+        self._since_s = since_s
         self._first_retry_s = retry_s
         self._form = 0
         self._some = False  # a line has come
@@ -300,13 +309,16 @@ class JournalReader(threading.Thread):
 
     def _command(self) -> list[str]:
         place, form = self._place, FORMATS[self._form]
+        since_s = place.since_s
+        if since_s is None and not place.lost:
+            since_s = self._since_s
         return arguments(
             self._unit,
             user=self._user,
             form=form,
             lines=0 if place.lost else self._lines,
             follow=True,
-            since_s=place.since_s,
+            since_s=since_s,
         )
 
     def _follow(self) -> Trouble:

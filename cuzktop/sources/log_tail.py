@@ -13,13 +13,14 @@ import io
 import os
 import stat
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 from cuzktop.events import Event, SourceNote
-from cuzktop.settings import LOG_POLL_S, READ_BLOCK_BYTES, START_BACK_BYTES, START_BACK_MS
+from cuzktop.settings import LOG_POLL_S, READ_BLOCK_BYTES, START_BACK_BYTES, START_BACK_MS, Since
 from cuzktop.sources.files import LogParser, find_start, unreadable
+from cuzktop.sources.since import find_since
 
 TAIL_BYTES = 64  # what was read last is compared with what stands there now
 HEAD_BYTES = 64  # with the inode and the tail, tells a copy of the file from another file
@@ -32,6 +33,8 @@ IDLE_MS = 2000.0  # silence after which a held half line may be looked at
 WATCH_STEP_MS = 400  # the watch wakes that often to see nothing; 50 ms would cost ten times a poll
 
 Emit = Callable[[Sequence[Event]], object]
+Tell = Callable[[str, str], object]
+"""Called with a note's level and text."""
 
 
 class Cut(NamedTuple):
@@ -65,14 +68,16 @@ class Follower:
         *,
         back_ms: float = START_BACK_MS,
         max_bytes: int = START_BACK_BYTES,
+        since: Since | None = None,
     ) -> None:
-        """Follow `path`, beginning as find_start says. It need not exist yet."""
+        """Follow `path`, beginning as find_start says, or at `since`. It need not exist yet."""
         self.path = path
         self.more = False  # the last poll stopped before the file's end
         self.read_bytes = 0  # of what was there at the first look
         self.total_bytes = 0
         self._back_ms = back_ms
         self._max_bytes = max_bytes
+        self._since = since
         self._file: BinaryIO | None = None
         self._fd = -1  # its descriptor
         self._waiting: list[BinaryIO] = []  # new files under the path, the oldest first
@@ -96,6 +101,16 @@ class Follower:
                 file.close()
         self._file, self._fd = None, -1
         self._waiting.clear()
+
+    def open(self) -> list[Piece]:
+        """Open the file now, if it is there, and read nothing yet; what there is to say of it."""
+        pieces: list[Piece] = []
+        try:
+            if self._file is None:
+                self._first_open(pieces)
+        except OSError:
+            self.close()  # the next poll says it
+        return pieces
 
     def poll(self, now_ms: float) -> list[Piece]:
         """What is new since the last poll: bytes, in blocks, and what happened in between.
@@ -226,6 +241,8 @@ class Follower:
             pieces.append(Say(f"{self.path} {text}"))
 
     def _start(self, file: BinaryIO) -> int:
+        if self._since is not None:
+            return find_since(file, self._since)
         return find_start(file, back_ms=self._back_ms, max_bytes=self._max_bytes)
 
     def _take(self, file: BinaryIO, offset: int) -> None:
@@ -329,20 +346,25 @@ class LogTail(threading.Thread):
         poll_s: float = LOG_POLL_S,
         back_ms: float = START_BACK_MS,
         max_bytes: int = START_BACK_BYTES,
+        since: Since | None = None,
+        before: Callable[[Tell], Iterable[bytes]] | None = None,
         on_progress: Callable[[int, int], object] | None = None,
         on_idle: Callable[[], Sequence[Event]] | None = None,
         watch: bool = True,
     ) -> None:
         """Prepare to follow `path`.
 
-        `clock` gives wall-clock milliseconds. `wait` sleeps so many seconds and says whether to
-        stop; without one, `stop` and `wake` end the sleep. `on_progress` is called with bytes
-        read and bytes there were, until the log's end is reached for the first time. `on_idle`
-        is asked once for events when nothing came for two seconds.
+        It is read from `since` on, without one as find_start says; `before` gives what lies before
+        it, in files that were rotated away. `clock` gives wall-clock milliseconds. `wait` sleeps
+        so many seconds and says whether to stop; without one, `stop` and `wake` end the sleep.
+        `on_progress` is called with bytes read and bytes there were, until the log's end is
+        reached for the first time. `on_idle` is asked once for events when nothing came for two
+        seconds.
         """
         super().__init__(name="log-tail", daemon=True)
         self.caught_up = False  # the log's end was reached once
-        self._follower = Follower(path, back_ms=back_ms, max_bytes=max_bytes)
+        self._follower = Follower(path, back_ms=back_ms, max_bytes=max_bytes, since=since)
+        self._before = before
         self._parser = parser
         self._emit = emit
         self._clock = clock
@@ -395,6 +417,26 @@ class LogTail(threading.Thread):
             self._tell_progress()
         return self._follower.more
 
+    def _read_before(self) -> None:
+        """Read the rotated predecessors, if they were asked for.
+
+        The log itself is opened first: it may be rotated in the meantime.
+        """
+        if self._before is None:
+            return
+        for piece in self._follower.open():
+            if not isinstance(piece, bytes):
+                self._say(piece.level, piece.text)
+        for block in self._before(self._say):
+            events = self._parser.feed(block)
+            if events:
+                self._emit(events)
+            if self._stopped.is_set():
+                return
+
+    def _say(self, level: str, text: str) -> None:
+        self._emit([SourceNote(self._clock(), level, text)])
+
     def _tell_progress(self) -> None:
         follower = self._follower
         read, total = follower.read_bytes, follower.total_bytes
@@ -408,6 +450,7 @@ class LogTail(threading.Thread):
     def run(self) -> None:
         """Poll until told to stop."""
         try:
+            self._read_before()
             while not self._stopped.is_set():
                 if not self.step() and self._wait(self._poll_s):
                     break

@@ -172,6 +172,66 @@ class LineClock:
         self._now_us = wall_us if self._now_us is None else max(self._now_us, wall_us)
 
 
+STAGE = re.compile(rb"(tail_msm|batch_add|barrier_wait|ntt_msm_h)_ms=(\d{1,9})")
+FIRST_STAGES = (b"ntt_msm_h", b"barrier_wait")
+LAST_STAGES = (b"batch_add", b"tail_msm")
+LONGEST_GROUP = 256  # lines without a time that are held back until one with a time comes
+
+
+def timed(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Each line with its time (µs since 1970); those without one are placed by what they print.
+
+    The library's lines have no clock, and a whole call of them may stand between two that have.
+    """
+    clock = LineClock()
+    now_us = 0
+    group: list[bytes] = []
+    for line in lines:
+        if STAMP.search(line) is None and MARK.search(line) is None:
+            group.append(line)
+            if len(group) < LONGEST_GROUP:
+                continue
+            yield from ((now_us, held) for held in group)
+            group.clear()
+            continue
+        before_us = now_us
+        now_us = clock.read(line) or now_us
+        if group:
+            yield from zip(_placed(group, before_us, now_us), group, strict=True)
+            group.clear()
+        yield now_us, line
+    yield from ((now_us, held) for held in group)
+
+
+def _placed(group: Sequence[bytes], from_us: int, until_us: int) -> list[int]:
+    """Times in [from_us, until_us] for lines of one stretch, in order.
+
+    A call's first stages count from the stretch's beginning, its last ones from its end: what
+    lies between them is the wait of the kernels for the CPU.
+    """
+    stages = [STAGE.search(line) for line in group]
+    late: list[int] = []
+    at_us = until_us
+    for stage in reversed(stages):
+        late.append(at_us)
+        if stage is not None and stage[1] in LAST_STAGES:
+            at_us -= int(stage[2]) * 1000  # the line before it was printed when this stage began
+    late.reverse()
+    last_early = max(
+        (at for at, stage in enumerate(stages) if stage is not None and stage[1] in FIRST_STAGES),
+        default=-1,
+    )
+    times: list[int] = []
+    at_us = newest_us = from_us
+    for index, stage in enumerate(stages):
+        if stage is not None and stage[1] in FIRST_STAGES:
+            at_us += int(stage[2]) * 1000
+        due_us = min(at_us, late[index]) if index <= last_early else late[index]
+        newest_us = max(newest_us, due_us)
+        times.append(newest_us)
+    return times
+
+
 def _stamp_us(stamp: bytes) -> int | None:
     try:
         moment = datetime.fromisoformat(stamp.decode("ascii")).replace(tzinfo=UTC)
@@ -235,14 +295,11 @@ class LogReel:
         del at_ms  # such logs are short: they are always played from their beginning
         samples = iter(self._samples() if self._samples is not None else ())
         sample = next(samples, None)
-        clock = LineClock()
-        now_us = 0
-        for line in _lines(self._path):
-            now_us = clock.read(line) or now_us
-            while sample is not None and sample.at_ms * 1000.0 <= now_us:
+        for at_us, line in timed(_lines(self._path)):
+            while sample is not None and sample.at_ms * 1000.0 <= at_us:
                 yield sample.at_ms, sample
                 sample = next(samples, None)
-            yield now_us / 1000.0, line
+            yield at_us / 1000.0, line
 
 
 class RecordingReel:

@@ -288,13 +288,15 @@ class GpuMeans(NamedTuple):
     """Time-weighted means over a span; None where nothing was read in it.
 
     `samples` counts the utilisation readings that fell into the span, `source` says where they come
-    from: gpm, samples or utilization.gpu.
+    from: gpm, samples or utilization.gpu. `reach_ms` is how much of the span readings go along
+    with: pauses of more than ten seconds between two of them don't count.
     """
 
     util_pct: float | None
     power_w: float | None
     samples: int
     source: str | None
+    reach_ms: float = 0.0
 
 
 @dataclass(slots=True)
@@ -317,6 +319,7 @@ class _Span:
     start_ms: float
     end_ms: float
     last_ms: float = -math.inf
+    reach_ms: float = 0.0
     util: dict[str, _Sum] = field(default_factory=dict)
     power: _Sum = field(default_factory=_Sum)
 
@@ -328,6 +331,10 @@ class _Span:
             window_ms = 0.0 if first else min(reading.at_ms - self.last_ms, MAX_WINDOW_MS)
         begin_ms = max(reading.at_ms - window_ms, self.last_ms, self.start_ms)
         held_ms = min(reading.at_ms, self.end_ms) - begin_ms
+        since_ms = max(self.last_ms, reading.at_ms - MAX_WINDOW_MS, self.start_ms)
+        if self.last_ms == -math.inf:
+            since_ms = begin_ms
+        self.reach_ms += max(0.0, min(reading.at_ms, self.end_ms) - since_ms)
         self.last_ms = max(self.last_ms, reading.at_ms)
         if held_ms <= 0.0:
             return
@@ -340,7 +347,7 @@ class _Span:
         """Mean of the source that covers most of the span: two kinds of figure don't mix."""
         source = max(self.util, key=lambda name: self.util[name].covered_ms, default=None)
         util = _Sum() if source is None else self.util[source]
-        return GpuMeans(util.mean(), self.power.mean(), util.count, source)
+        return GpuMeans(util.mean(), self.power.mean(), util.count, source, self.reach_ms)
 
 
 def means_by_gpu(

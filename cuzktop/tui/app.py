@@ -350,6 +350,7 @@ class CuzktopApp(App[None]):
         """Ask what to search for."""
         panel = self._panels[self._view]
         if self._offers("search"):
+            panel.begin_search()
             self._ask("search /", panel.search_text, panel.search)
 
     def action_filter(self) -> None:

@@ -135,36 +135,31 @@ def begun_at(row: PartitionRow) -> float:
 class Lanes:
     """Which lane each synthesis has: the lowest that was free when it began, kept ever after."""
 
-    __slots__ = ("_lane", "_last")
+    __slots__ = ("_lane",)
 
     def __init__(self) -> None:
         """None began."""
         self._lane: dict[PartitionKey, int] = {}
-        self._last: list[float] = []  # when each lane was free again, as far as is known
 
     def assign(self, rows: Sequence[PartitionRow]) -> dict[PartitionKey, int]:
         """The lane of each row that began to be synthesized."""
-        begun = sorted(
-            (row for row in rows if row.synth_start_ms is not None),
-            key=lambda row: row.synth_start_ms or 0,
-        )
-        known = {key_of(row): row for row in begun}
+        known = {key_of(row): row for row in rows if row.synth_start_ms is not None}
+        if known.keys() == self._lane.keys():
+            return self._lane
         self._lane = {key: lane for key, lane in self._lane.items() if key in known}
-        last = [-math.inf] * len(self._last)
+        last = [-math.inf] * (1 + max(self._lane.values(), default=-1))
         for key, lane in self._lane.items():
             last[lane] = max(last[lane], lane_end(known[key]))
-        for key, row in known.items():
-            if key in self._lane:
-                continue
-            start = float(row.synth_start_ms or 0)
+        new = [
+            (row.synth_start_ms or 0, key) for key, row in known.items() if key not in self._lane
+        ]
+        new.sort(key=lambda item: item[0])
+        for start, key in new:
             lane = next((at for at, end in enumerate(last) if end <= start), len(last))
             if lane == len(last):
                 last.append(-math.inf)
-            last[lane] = lane_end(row)
+            last[lane] = lane_end(known[key])
             self._lane[key] = lane
-        while last and last[-1] == -math.inf:
-            last.pop()
-        self._last = last
         return self._lane
 
 
@@ -264,40 +259,51 @@ class LockPaint:
         return painted
 
 
-def resampled(
-    history: Sequence[float | None], end_ms: float, axis: Axis
-) -> list[float | bool | None]:
-    """A history of seconds on the axis: the mean of each column.
+@lru_cache(maxsize=8)
+def _slices(axis: Axis, end_ms: float, size: int) -> tuple[tuple[int, int], ...]:
+    """The bins of each column of `axis`: a history of `size` seconds that ends at `end_ms`.
 
-    `end_ms` is the end of its last second. None where nothing was read, False beyond its ends.
+    (0, 0) where a column lies outside.
     """
-    size = len(history)
-    begin = end_ms / 1000.0 - size
-    out: list[float | bool | None] = []
     seconds = axis.step_ms / 1000.0
-    at = axis.start_ms / 1000.0 - begin
-    for _ in range(axis.columns):
+    start = axis.start_ms / 1000.0 - (end_ms / 1000.0 - size)
+    out: list[tuple[int, int]] = []
+    for column in range(axis.columns):
+        at = start + column * seconds
         first = math.floor(at + 1e-9)
         last = max(first + 1, math.ceil(at + seconds - 1e-9))
-        at += seconds
-        if last <= 0 or first >= size:
-            out.append(False)
+        out.append((max(0, first), min(size, last)) if last > 0 and first < size else (0, 0))
+    return tuple(out)
+
+
+# Per cent, rounded up, to a cell: what isn't 0 shows at least the least there is.
+_CELLS = "".join(LEVELS[max(min(1, share), int(share * 0.08 + 0.5))] for share in range(101))
+
+
+def _level(share: float | None) -> str:
+    return GAP if share is None else _CELLS[min(100, math.ceil(share))]
+
+
+def graph_row(history: Sequence[float | None], end_ms: float, axis: Axis) -> str:
+    """A 0–100 % history of seconds on the axis: each column shows the mean of its seconds.
+
+    `end_ms` is the end of the last second. Gaps are dots; what lies outside is blank.
+    """
+    slices = _slices(axis, end_ms, len(history))
+    if axis.step_ms <= 1000.0:
+        seen = [first for first, last in slices if last]
+        if not seen:
+            return " " * axis.columns
+        levels = [_level(share) for share in history[seen[0] : seen[-1] + 1]]
+        return "".join([levels[first - seen[0]] if last else " " for first, last in slices])
+    cells: list[str] = []
+    for first, last in slices:
+        if not last:
+            cells.append(" ")
             continue
-        read = [share for share in history[max(0, first) : last] if share is not None]
-        out.append(sum(read) / len(read) if read else None)
-    return out
-
-
-def graph_row(values: Sequence[float | bool | None]) -> str:
-    """One row of a 0–100 % graph; gaps are dots, what lies outside is blank."""
-    return "".join(
-        " "
-        if value is False
-        else GAP
-        if value is None
-        else LEVELS[min(8, max(1 if value > 0 else 0, int(value * 0.08 + 0.5)))]
-        for value in values
-    )
+        read = [share for share in history[first:last] if share is not None]
+        cells.append(_level(sum(read) / len(read) if read else None))
+    return "".join(cells)
 
 
 def overlay(line: Line, first: int, last: int, style: str) -> Line:

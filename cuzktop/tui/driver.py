@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import codecs
 import re
+import sys
+from typing import Any
 
 from textual import events
 from textual.drivers import linux_driver
@@ -36,7 +38,18 @@ class ForgivingDecoder(codecs.IncrementalDecoder):
 
 
 class ForgivingDriver(linux_driver.LinuxDriver):
-    """Textual's driver with a decoder that never raises."""
+    """Textual's driver with a decoder that never raises.
+
+    It draws on standard error, as Textual does, unless that leads elsewhere and standard output
+    is the terminal.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - Textual's own
+        """Take what Textual's driver takes."""
+        super().__init__(*args, **options)
+        errors, output = sys.__stderr__, sys.__stdout__
+        if output is not None and output.isatty() and not (errors and errors.isatty()):
+            self._file = output
 
     def run_input_thread(self) -> None:
         """Read keys until told to stop."""

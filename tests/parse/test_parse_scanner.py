@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
+from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import cache
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cuzktop.events import DaemonStarted, DialectSeen, LineUnparsed, LogEvent, Noticed, PrepMsm
+from cuzktop.events import (
+    DaemonStarted,
+    DialectSeen,
+    LineUnparsed,
+    LogEvent,
+    Noticed,
+    PrepMsm,
+    SynthStarted,
+    Tick,
+)
 from cuzktop.parse.scanner import LogScanner
 from tests import logsim
 from tests.corelog import blocks, coloured, golden, report, said, scan
@@ -312,3 +324,127 @@ def test_no_damage_breaks_the_reader(
 
 def test_blocks_are_what_they_say() -> None:
     assert b"".join(blocks(TWO_WORKERS, 100)) == TWO_WORKERS
+
+
+# ---------------------------------------------------------------- carriers' clocks and processes
+
+EPOCH_US = 1_773_450_000_000_000  # 2026-03-14T01:00:00Z
+
+
+def iso(at_us: int) -> str:
+    return datetime.fromtimestamp(at_us // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S") + (
+        f".{at_us % 1_000_000:06d}"
+    )
+
+
+def journal_json(at_us: int, text: bytes, pid: int) -> bytes:
+    """As `journalctl -o json` prints it: bytes as numbers where there is an escape sequence."""
+    message: str | list[int] = list(text) if b"\x1b" in text else text.decode()
+    entry = {"__REALTIME_TIMESTAMP": str(at_us), "_PID": str(pid), "MESSAGE": message}
+    return json.dumps(entry).encode() + b"\n"
+
+
+def journal_iso(at_us: int, text: bytes, pid: int) -> bytes:
+    return f"{iso(at_us)}+0000 host cuzk[{pid}]: ".encode() + text + b"\n"
+
+
+def journal_short(at_us: int, text: bytes, pid: int) -> bytes:
+    when = datetime.fromtimestamp(at_us // 1_000_000, UTC)
+    clock = f"{when:%b %d %H:%M:%S}.{at_us % 1_000_000:06d}"
+    return f"{clock} host cuzk[{pid}]: ".encode() + text + b"\n"
+
+
+def docker_t(at_us: int, text: bytes, _pid: int) -> bytes:
+    return f"{iso(at_us)}000Z ".encode() + text + b"\n"
+
+
+CARRIERS = [journal_json, journal_iso, journal_short, docker_t]
+PREP = b"CUZK_TIMING: prep_msm_ms=1871"
+
+
+def tracing(at_us: int, text: str = "noise") -> bytes:
+    return f"\x1b[2m{iso(at_us)}Z\x1b[0m \x1b[32m INFO\x1b[0m cuzk_core::engine: {text}".encode()
+
+
+@pytest.mark.parametrize("skew_us", [0, 3_600_000_000, -90_000_000], ids=["same", "zone", "behind"])
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_a_steady_carrier_dates_the_lines_without_a_time(
+    carrier: Callable[[int, bytes, int], bytes], skew_us: int
+) -> None:
+    delays = (300, 900, 2400, 700, 1100)
+    data = b"".join(
+        carrier(EPOCH_US + i * 1_000_000 + delay + skew_us, tracing(EPOCH_US + i * 1_000_000), 7)
+        for i, delay in enumerate(delays)
+    )
+    written = EPOCH_US + 7_250_000
+    data += carrier(written + 800 + skew_us, PREP, 7)
+    events, counts = scan(data)
+    assert counts.timing == 1
+    tick, line = events[-2:]
+    assert isinstance(tick, Tick)
+    assert isinstance(line, PrepMsm)
+    assert written - 3000 <= tick.wall_us <= written  # a bound that is never too late
+
+
+@pytest.mark.parametrize(
+    "late_us", [[0, 400_000, 10, 900_000, 20], [0, 100, 200]], ids=["unsteady", "too few"]
+)
+def test_a_carrier_that_is_not_steady_dates_nothing(late_us: list[int]) -> None:
+    data = b"".join(
+        journal_iso(EPOCH_US + i * 1_000_000 + late, tracing(EPOCH_US + i * 1_000_000), 7)
+        for i, late in enumerate(late_us)
+    )
+    plain = b"".join(tracing(EPOCH_US + i * 1_000_000) + b"\n" for i in range(len(late_us)))
+    assert (
+        scan(data + journal_iso(EPOCH_US + 9_000_000, PREP, 7))[0] == scan(plain + PREP + b"\n")[0]
+    )
+
+
+@pytest.mark.parametrize("dress", [coloured, bytes], ids=["coloured", "plain"])
+def test_the_journal_s_json_reads_like_the_log_itself(dress: type[bytes]) -> None:
+    for name in NAMES:
+        data = dress(golden(name))
+        wrapped = b"".join(journal_json(EPOCH_US, line, 7) for line in data.splitlines())
+        events, counts = scan(wrapped)
+        assert events == scan(data)[0]
+        assert counts.unparsed == 0
+
+
+def start_line(offset_ms: int) -> bytes:
+    return b"TIMELINE,%d,SYNTH_START,job-%d,partition=0" % (offset_ms, offset_ms)
+
+
+def by_pid(*pids: int) -> bytes:
+    """One TIMELINE line of each process in turn."""
+    return b"".join(journal_iso(EPOCH_US, start_line(i + 1), pid) for i, pid in enumerate(pids))
+
+
+def test_two_daemons_in_one_log_are_told_once_and_the_newer_one_counts() -> None:
+    events, _ = scan(by_pid(1, 1, 1, *[2, 1] * 20))
+    alerts = [event for event in events if isinstance(event, Noticed)]
+    assert len(alerts) == 1
+    assert alerts[0].level == "error"
+    assert "two daemons write into this log, processes 1 and 2" in alerts[0].text
+    assert len([event for event in events if isinstance(event, SynthStarted)]) == 3 + 20
+
+
+@pytest.mark.parametrize(
+    "pids", [(1, 1, 2, 2, 3, 3), (1, 1, 2, 1, 2, 2), (5,)], ids=["restarts", "last words", "one"]
+)
+def test_a_daemon_that_was_started_anew_is_no_second_one(pids: tuple[int, ...]) -> None:
+    assert not [event for event in scan(by_pid(*pids))[0] if isinstance(event, Noticed)]
+
+
+def test_a_daemon_that_is_left_alone_counts_again() -> None:
+    events, _ = scan(by_pid(1, 2, *[1] * 3000))
+    assert len([event for event in events if isinstance(event, SynthStarted)]) > 1900
+
+
+def test_other_programs_are_no_second_daemon() -> None:
+    lines = by_pid(1, 1) + journal_iso(
+        EPOCH_US, b"cuzk.service: Main process exited, code=killed", 9
+    )
+    events, _ = scan((lines + by_pid(1)) * 5)
+    assert [event.text for event in events if isinstance(event, Noticed)] == [
+        "cuzk.service: Main process exited, code=killed"
+    ] * 5

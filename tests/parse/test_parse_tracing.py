@@ -150,7 +150,7 @@ JOBS = [
         "sector proof delivered from batch sector_idx=1 job_id=a b proof_len=1920 total_ms=9",
         JobCompleted(AT, "a b"),
     ),
-    case("processing job (monolithic)", PickupSeen(AT, "j", None, 2, 1), spans=DISABLED),
+    case("processing job (monolithic)", PickupSeen(AT, "j", None, 2, 1, "porep"), spans=DISABLED),
     case(
         "proof completed successfully (monolithic) proof_len=192 total_ms=9 queue_ms=0 deser_ms=1"
         " prove_ms=8",
@@ -181,18 +181,18 @@ JOBS = [
 CALLS = [
     case(
         "GPU worker picked up synthesized proof batched=false",
-        PickupSeen(AT, "j", None, 3, 0),
+        PickupSeen(AT, "j", None, 3, 0, "window-post"),
         spans=OLD_SPAN,
     ),
     case(
         "GPU worker picked up synthesized proof batched=false partitioned=true partition=Some(4)",
-        PickupSeen(AT, "j", 4, 0, 1),
+        PickupSeen(AT, "j", 4, 0, 1, "porep"),
         spans=in_worker(),
     ),
     case(
         "GPU_TIMING hot_path pre-prove overhead worker_id=0 partition=None status_ms=0"
         " fail_check_ms=0 mark_busy_ms=0 total_overhead_ms=0",
-        PickupSeen(AT, POST, None, 0, 1),
+        PickupSeen(AT, POST, None, 0, 1, "window-post"),
         spans=in_worker(POST, " partition=None", "window-post"),
     ),
     case(

@@ -127,7 +127,9 @@ class Clock:
 class Running:
     """A reader at work."""
 
-    def __init__(self, *, rate: float = 1.0, user: bool = False) -> None:
+    def __init__(
+        self, *, rate: float = 1.0, user: bool = False, since_s: float | None = None
+    ) -> None:
         self.parser = Lines()
         self.emitted = Emitted()
         self.thread = JournalReader(
@@ -137,6 +139,7 @@ class Running:
             clock=Clock(rate),
             user=user,
             lines=500,
+            since_s=since_s,
             retry_s=0.01,
         )
 
@@ -145,8 +148,8 @@ class Running:
 def running() -> Iterator[Callable[..., Running]]:
     started: list[Running] = []
 
-    def start(*, rate: float = 1.0, user: bool = False) -> Running:
-        reader = Running(rate=rate, user=user)
+    def start(*, rate: float = 1.0, user: bool = False, since_s: float | None = None) -> Running:
+        reader = Running(rate=rate, user=user, since_s=since_s)
         started.append(reader)
         reader.thread.start()
         return reader
@@ -180,6 +183,15 @@ def test_a_users_own_unit(fake: Fake, running: Start) -> None:
     reader = running(user=True)
     reader.emitted.wait(lambda: len(reader.emitted.lines) == 1)
     assert "--user-unit=cuzk.service" in fake.calls[0]
+
+
+def test_it_begins_where_it_is_told_and_goes_on_where_it_was(fake: Fake, running: Start) -> None:
+    fake.then(line(1, 5), status=1)
+    fake.then(line(1, 5), line(2, 6))
+    reader = running(since_s=1_773_400_000.0)
+    reader.emitted.wait(lambda: len(reader.emitted.lines) == 2)
+    assert fake.calls[0].endswith("--follow --since=@1773400000.000000")
+    assert fake.calls[1].endswith("--follow --since=@1773450123.000005")
 
 
 def test_stopping_ends_journalctl_too(fake: Fake, running: Start) -> None:
@@ -360,6 +372,12 @@ def test_the_whole_journal_has_no_limit(fake: Fake) -> None:
     fake.then(line(1), status=0)
     assert list(journal_blocks("cuzk", user=True)) == [f"{line(1)}\n".encode()]
     assert fake.calls[0].endswith("--user-unit=cuzk")
+
+
+def test_the_journal_from_a_time_on(fake: Fake) -> None:
+    fake.then(line(1), status=0)
+    assert list(journal_blocks("cuzk", since_s=12.5)) == [f"{line(1)}\n".encode()]
+    assert fake.calls[0].endswith("--unit=cuzk --since=@12.500000")
 
 
 def test_an_older_journalctl_is_read_once_too(fake: Fake) -> None:

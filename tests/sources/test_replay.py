@@ -33,6 +33,7 @@ from cuzktop.sources.replay import (
     demo,
     demo_folder,
     demo_names,
+    timed,
     position_s,
 )
 from tests.canned import record_log
@@ -855,3 +856,19 @@ def test_the_failures_demo_fails_and_restarts_while_it_is_played() -> None:
             live.append(line)
     assert sum(b"cuzk-daemon starting" in line for line in live) == 1
     assert sum(b"ERROR" in line for line in live) >= 2
+
+
+def test_lines_without_a_time_are_placed_by_what_they_print() -> None:
+    """A call's lines stand between two clocks: the GPU's stages are played in their own time."""
+    lines = [
+        mark(1000, "GPU_START"),
+        b"CUZK_TIMING: split_vectors_ms=1 setup_to_split_ms=3\n",
+        b"CUZK_TIMING: gpu_tid=0 ntt_msm_h_ms=900\n",
+        b"CUZK_TIMING: prep_msm_ms=2800\n",
+        b"CUZK_TIMING: gpu_tid=0 batch_add_ms=700\n",
+        b"CUZK_TIMING: gpu_tid=0 tail_msm_ms=100 gpu_total_ms=3600\n",
+        mark(4600, "GPU_END"),
+    ]
+    times = [at_us // 1000 for at_us, _ in timed(lines)]
+    begun = times[0]
+    assert [at - begun for at in times] == [0, 0, 900, 2800, 3500, 3600, 3600]

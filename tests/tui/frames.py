@@ -11,6 +11,7 @@ from cuzktop.frame import (
     Alert,
     Frame,
     Gpu,
+    Herd,
     Holding,
     Host,
     JobRow,
@@ -25,6 +26,7 @@ from cuzktop.frame import (
     Synthesis,
     Verdict,
 )
+from cuzktop.logbook import LogBook
 
 UUID = "81ffd99a-a654-41df-b65b-e5db81d9ec77"
 WDPOST = "wdpost-1000-0-[12 255 3 4 5 6 7 8]"
@@ -118,6 +120,8 @@ def gpu(ordinal: int = 0, kernel: float = 45.1) -> Gpu:
 def row(number: int, **changes: object) -> PartitionRow:
     """A finished partition; `number` counts back from the newest."""
     stretch = 1 + (number % 5) / 10
+    start = 452_000 - 4300 * number
+    lock_at = start + 6 + int(1412 * stretch)
     made = PartitionRow(
         job=job_id(21 - number // 10),
         attempt=1,
@@ -128,9 +132,9 @@ def row(number: int, **changes: object) -> PartitionRow:
         gpu=0,
         attribution="exact",
         attribution_by={"lock": "exact", "kernel": "exact", "cpu": "exact"},
-        synth_start_ms=400_000 - 3000 * number,
-        bracket_start_ms=450_000 - 3000 * number,
-        bracket_end_ms=453_678 - 3000 * number,
+        synth_start_ms=start - int(33_990 * stretch),
+        bracket_start_ms=start,
+        bracket_end_ms=start + int(4678 * stretch),
         synth_ms=int(33_120 * stretch),
         queue_ms=int(870 * stretch),
         pre_lock_cpu_ms=6,
@@ -146,6 +150,8 @@ def row(number: int, **changes: object) -> PartitionRow:
         b_g2_msm_ms=int(484 * stretch),
         bracket_ms=int(4678 * stretch),
         gpu_ms=int(4676 * stretch),
+        lock_at_ms=float(lock_at),
+        pickup_ms=start,
     )
     return replace(made, **changes)  # type: ignore[arg-type]
 
@@ -162,6 +168,8 @@ def rows(count: int = 40) -> tuple[PartitionRow, ...]:
         row(3),
         attribution="none",
         attribution_by={},
+        lock_at_ms=None,
+        pre_lock_cpu_ms=None,
         lock_wait_ms=None,
         lock_held_ms=None,
         ntt_msm_h_ms=None,
@@ -215,6 +223,91 @@ def syntheses(count: int = 10, oldest_ms: float = 31_000.0) -> tuple[Synthesis, 
     )
 
 
+def flying(frame: Frame) -> tuple[PartitionRow, ...]:
+    """The partitions on their way, as lock, queue and syntheses of `frame` have them."""
+    now = int(frame.now_ms)
+    found: list[PartitionRow] = []
+
+    def add(job: str, partition: int | None, state: str, **known: object) -> None:
+        made = PartitionRow(job=job, attempt=1, partition=partition, kind="porep", state=state)
+        found.append(replace(made, **known))  # type: ignore[arg-type]
+
+    for gpu in frame.gpus:
+        calls: list[tuple[Holding, int, float | None, int | None]] = []
+        if gpu.lock.holder is not None:
+            calls.append((gpu.lock.holder, 2200, now - 640.0, None))
+        calls += [(one, 610, None, None) for one in gpu.lock.waiting]
+        calls += [(one, 4500, now - 3130.0, 2830) for one in gpu.lock.finishing]
+        for one, opened, lock_at, held in calls:
+            add(
+                one.job,
+                one.partition,
+                "gpu",
+                worker=one.worker,
+                gpu=gpu.gpu,
+                synth_start_ms=now - opened - 33_990,
+                synth_ms=33_120,
+                queue_ms=870,
+                pickup_ms=now - opened,
+                bracket_start_ms=now - opened,
+                lock_at_ms=lock_at,
+                lock_held_ms=held,
+                ntt_msm_h_ms=None if lock_at is None else 420,
+            )
+    for item in frame.gpu_queue:
+        waited = int(item.waiting_ms)
+        start = now - waited - 33_120
+        add(item.job, item.partition, "queued", synth_start_ms=start, synth_ms=33_120)
+    for running in frame.syntheses:
+        start = now - int(running.elapsed_ms)
+        add(running.job, running.partition, "synthesizing", synth_start_ms=start)
+    return tuple(found)
+
+
+def book(lines: int = 120) -> LogBook:
+    """The daemon's lines as it colours them, and what nobody should print."""
+    kept = LogBook()
+    job = job_id(21)
+
+    def tracing(second: int, level: str, colour: int, text: str) -> bytes:
+        return (
+            f"\x1b[2m2026-02-19T08:{12 + second // 60:02d}:{second % 60:02d}.442118Z\x1b[0m"
+            f" \x1b[{colour}m{level:>5}\x1b[0m"
+            f" \x1b[2mcuzk_core::engine\x1b[0m\x1b[2m:\x1b[0m {text}"
+        ).encode()
+
+    made: list[bytes] = []
+    for at in range(lines // 6):
+        part = at % 10
+        made += [
+            f"TIMELINE,{2000 * at},SYNTH_START,{job},partition={part}".encode(),
+            tracing(
+                2 * at,
+                "INFO",
+                32,
+                f"partition synthesis complete \x1b[3mjob_id\x1b[0m\x1b[2m=\x1b[0m{job}"
+                f" \x1b[3mpartition\x1b[0m\x1b[2m=\x1b[0m{part} synth_ms=33120",
+            ),
+            b"CUZK_TIMING: gpu_tid=0 ntt_msm_h_ms=690",
+            tracing(2 * at, "DEBUG", 34, "budget 41 of 150 GiB in use"),
+        ]
+        if at % 7 == 3:
+            made.append(tracing(2 * at, "WARN", 33, "SRS evicted under memory pressure"))
+        if at % 9 == 4:
+            made.append(
+                tracing(2 * at, "ERROR", 31, f"GPU prove failed job_id={job_id(18)} partition=2")
+            )
+    made += [
+        b"\x1b]0;title\x07\x1b[2J\x1b[10;10Hno bell \x07, no jump, \xff no \x9b31m byte",
+        f"[/gpu0] {MARKUP} \x1b[38;5;208morange\x1b[0m \x1b[38;2;90;90;250mblue\x1b[m".encode(),
+        b"x" * 5000,
+        b"",
+        b"thread 'tokio-runtime-worker' panicked at src/engine.rs:99: no permit",
+    ]
+    kept.extend(made)
+    return kept
+
+
 def stages() -> dict[str, StageStats]:
     """Percentiles as the model gives them."""
     return {
@@ -232,7 +325,7 @@ def stages() -> dict[str, StageStats]:
 
 def busy() -> Frame:
     """One GPU whose brackets are full and whose kernels run half the time."""
-    return Frame(
+    made = Frame(
         now_ms=459_678.0,
         at="2026-02-19T08:20:11.120Z",
         started=STARTED,
@@ -290,14 +383,22 @@ def busy() -> Frame:
         ),
         has_timeline=True,
         has_timing=True,
+        herd=Herd(share=0.4, wave_size=5, gauge=0.62),
+        settings={
+            "listen": "0.0.0.0:9820",
+            "rayon_threads": "192",
+            "gpu_workers_per_device": "2",
+            "max_parallel_synthesis": "10",
+        },
     )
+    return replace(made, in_flight=flying(made), book=book())
 
 
 def many(count: int) -> Frame:
     """`count` GPUs, each a little different."""
     base = busy()
     gpus = tuple(gpu(ordinal, 30.0 + (17 * ordinal) % 53) for ordinal in range(count))
-    return replace(
+    made = replace(
         base,
         gpus=gpus,
         syntheses=syntheses(min(3 * count, 30)),
@@ -309,6 +410,7 @@ def many(count: int) -> Frame:
         ),
         proofs=Proofs(completed=12 * count, in_flight=count, seconds_per_proof=42.6 / count),
     )
+    return replace(made, in_flight=flying(made))
 
 
 def four() -> Frame:
@@ -350,7 +452,7 @@ def no_timing() -> Frame:
         nvml=None,
         nvml_note="NVML not available: no driver library on this machine",
     )
-    return replace(
+    made = replace(
         base,
         gpus=(bare,),
         recent=tuple(
@@ -362,6 +464,10 @@ def no_timing() -> Frame:
                 state="done",
                 worker=made.worker,
                 gpu=0,
+                synth_start_ms=made.synth_start_ms,
+                bracket_start_ms=made.bracket_start_ms,
+                bracket_end_ms=made.bracket_end_ms,
+                pickup_ms=made.pickup_ms,
                 synth_ms=made.synth_ms,
                 queue_ms=made.queue_ms,
                 bracket_ms=made.bracket_ms,
@@ -380,6 +486,7 @@ def no_timing() -> Frame:
         host_note="the daemon's process was not found",
         has_timing=False,
     )
+    return replace(made, in_flight=flying(made))
 
 
 def no_nvml() -> Frame:
@@ -414,6 +521,9 @@ def failures() -> Frame:
         synth_start_ms=401_000,
         bracket_start_ms=446_188,
         bracket_end_ms=447_000,
+        pickup_ms=446_188,
+        lock_at_ms=446_400.0,
+        message=text,
         synth_ms=33_410,
         queue_ms=910,
         prep_msm_ms=801,
@@ -456,7 +566,7 @@ def herd() -> Frame:
         nvml=measured,
         lock=Lock(holder=None, waiting=(), finishing=()),
     )
-    return replace(
+    made = replace(
         base,
         gpus=(waving,),
         gpu_queue=(),
@@ -478,13 +588,14 @@ def herd() -> Frame:
             advice=("let the pipeline spread: raise max_parallel_synthesis from 20 to 24",),
         ),
     )
+    return replace(made, in_flight=flying(made))
 
 
 def ids() -> Frame:
     """Job ids of every shape that is hard on a screen."""
     base = busy()
     names = (UUID, WDPOST, MARKUP, "x" * 120, "a\x1b[31m\tb\nc\u202e\ud800")
-    return replace(
+    made = replace(
         base,
         gpus=(
             replace(
@@ -514,6 +625,7 @@ def ids() -> Frame:
         alerts=(Alert(level="error", at_ms=None, text=f"{MARKUP} failed: [/red] \x1b[2J"),),
         source=replace(base.source, path="/srv/日本/[/b]/daemon.log", note=MARKUP),
     )
+    return replace(made, in_flight=flying(made))
 
 
 FRAMES: dict[str, Callable[[], Frame]] = {

@@ -20,23 +20,28 @@ from tests.tui.frames import FRAMES
 GOLDENS = Path(__file__).parent / "goldens"
 
 
-@pytest.mark.parametrize(
-    ("name", "size"),
-    [
-        ("busy", (80, 24)),
-        ("eight", (80, 24)),
-        ("failures", (100, 30)),
-        ("busy", (200, 60)),
-    ],
-)
-async def test_the_screen_looks_as_it_did(name: str, size: tuple[int, int]) -> None:
+VIEWS = ("partitions", "timeline", "jobs", "log", "diagnosis")
+SHOTS = [
+    ("busy", "overview", (80, 24)),
+    ("eight", "overview", (80, 24)),
+    ("failures", "overview", (100, 30)),
+    ("busy", "overview", (200, 60)),
+    *(("failures", view, size) for view in VIEWS for size in ((80, 24), (100, 30))),
+    *(("four", view, (160, 48)) for view in VIEWS),
+]
+
+
+@pytest.mark.parametrize(("name", "view", "size"), SHOTS)
+async def test_the_screen_looks_as_it_did(name: str, view: str, size: tuple[int, int]) -> None:
     app = CuzktopApp()
     async with app.run_test(size=size) as pilot:
         app.publish(FRAMES[name]())
+        await app.go_to(view)
         await pilot.pause()
         await pilot.pause()
         shown = app.export_screenshot(title=f"cuzktop, {name}", simplify=True)
-    golden = GOLDENS / f"{name}-{size[0]}x{size[1]}.svg"
+    kind = "" if view == "overview" else f"{view}-"
+    golden = GOLDENS / f"{kind}{name}-{size[0]}x{size[1]}.svg"
     if os.environ.get("UPDATE_GOLDENS"):
         golden.write_text(shown, encoding="utf-8")
     assert shown == golden.read_text(encoding="utf-8"), (

@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cuzktop.frame import Frame, Lock, Queued
+from cuzktop.tui.rows import key_of
 from cuzktop.tui.widgets.activity import draw_activity
 from cuzktop.tui.widgets.cells import STYLES, Line, line_width
 from cuzktop.tui.widgets.footer import draw_footer
 from cuzktop.tui.widgets.gpus import draw_gpus
 from cuzktop.tui.widgets.jobs import draw_jobs
 from cuzktop.tui.widgets.lock import draw_lock
-from cuzktop.tui.widgets.partitions import draw_partitions, key_of
+from cuzktop.tui.widgets.partitions import draw_partitions
 from cuzktop.tui.widgets.stages import draw_stages
 from cuzktop.tui.widgets.syntheses import draw_syntheses
 from cuzktop.tui.widgets.verdict import draw_header, draw_notice, draw_verdict

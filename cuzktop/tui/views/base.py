@@ -41,8 +41,11 @@ class Acting:
         """What is searched for at the moment."""
         return ""
 
+    def begin_search(self) -> None:
+        """Remember where one is: what is being typed is searched for from here."""
+
     def search(self, text: str) -> None:
-        """Search for `text` from where one is; empty ends the search."""
+        """Search for `text` from where `begin_search` was; empty ends the search."""
 
     @property
     def filter_text(self) -> str:

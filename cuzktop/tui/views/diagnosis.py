@@ -525,7 +525,7 @@ def _settings(frame: Frame, width: int) -> list[Line]:
     for y in range(rows):
         spans: list[Span] = [(" ", "text")]
         for name, value in pairs[y::rows]:
-            head = fit(name, min(longest, 30, max(1, column // 2))) + "  "
+            head = fit(name, min(longest, 30, max(1, column - 8))) + "  "
             spans += [(head, "muted"), (fit(value, max(0, column - width_of(head))), "text")]
         lines.append(clip(spans, width))
     return lines
@@ -567,12 +567,13 @@ def content(frame: Frame, width: int) -> list[Line]:
         )
     left_width = (width - GUTTER) * 11 // 20
     right_width = width - GUTTER - left_width
-    left = _stacked(
-        left_width, [section(frame, left_width) for section in (_classes, _ladder, _alerts)]
-    )
+    left = _stacked(left_width, [section(frame, left_width) for section in (_classes, _ladder)])
     right_lines = _stacked(
         right_width,
-        [section(frame, right_width) for section in (_jumpy, _herding, _missing, _box, _settings)],
+        [
+            section(frame, right_width)
+            for section in (_jumpy, _herding, _missing, _alerts, _box, _settings)
+        ],
     )
     rows = max(len(left), len(right_lines))
     blank_left = clip((), left_width)
@@ -629,7 +630,7 @@ class DiagnosisView(View):
     def move(self, by: int) -> None:
         """Scroll."""
         self.top = max(0, min(self.top + by, self._count - self.size.height))
-        self.draw_anew()
+        self.redraw()
 
     def do_row_first(self) -> None:
         """The verdict."""

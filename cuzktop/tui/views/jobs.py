@@ -369,6 +369,7 @@ class JobsView(View):
         self.cell: int | None = None
         self.top = 0
         self._search = ""
+        self._origin: JobKey | None = None  # where a search begins
 
     # ------------------------------------------------------------ drawing
 
@@ -410,7 +411,7 @@ class JobsView(View):
             if job is not None:
                 rows = partitions_of(self.frame, job)
                 self.cell = next((at for at, r in enumerate(rows) if key_of(r) == chosen), None)
-        self.draw_anew()
+        self.redraw()
 
     def select(self, at: int, cell: int | None = None) -> None:
         """Select a job by its place in the list, and one of its partitions."""
@@ -426,7 +427,7 @@ class JobsView(View):
             rows = partitions_of(self.frame, job)
             number = rows[self.cell].partition if self.cell < len(rows) else None
         self.post_message(Selected((*self.job, number)))
-        self.draw_anew()
+        self.redraw()
 
     def move(self, by: int) -> None:
         """Select the job `by` rows further down."""
@@ -465,7 +466,7 @@ class JobsView(View):
             self.post_message(Selected(None))
         else:
             self._search = ""
-        self.draw_anew()
+        self.redraw()
 
     def do_details(self) -> None:
         """Open the selected partition, or its job."""
@@ -505,16 +506,21 @@ class JobsView(View):
         """What is searched for."""
         return self._search
 
+    def begin_search(self) -> None:
+        """Search from the selected job."""
+        self._origin = self.job
+
     def search(self, text: str) -> None:
         """Mark what is found, and select the first from here on."""
         self._search = text
+        self.job = self._origin
         jobs = in_order(self.frame)
         at = self._position(jobs)
         start = (0 if at is None else at) - 1
         found = next_where([matches(job, text) for job in jobs], start, 1) if text else None
         if found is not None:
             self.select(found)
-        self.draw_anew()
+        self.redraw()
 
     def _next_match(self, by: int) -> None:
         text = self._search

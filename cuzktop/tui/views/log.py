@@ -224,6 +224,7 @@ class LogView(View):
         self.left = 0
         self._top = 0  # an index into what is shown
         self._search = ""
+        self._origin: int | None = None  # where a search begins
         self._index = Index()
         self._end = 0
 
@@ -303,7 +304,7 @@ class LogView(View):
         self.chosen = key
         if key is not None and self.only:
             self.only = key[0]
-        self.draw_anew()
+        self.redraw()
 
     # ------------------------------------------------------------ moving
 
@@ -312,7 +313,7 @@ class LogView(View):
         numbers = self.numbers()
         if numbers:
             self.at = numbers[max(0, min(len(numbers) - 1, index))]
-            self.draw_anew()
+            self.redraw()
 
     def move(self, by: int) -> None:
         """Select the line `by` further down; at first the last one."""
@@ -330,17 +331,17 @@ class LogView(View):
     def do_row_last(self) -> None:
         """Follow the end."""
         self.at = None
-        self.draw_anew()
+        self.redraw()
 
     def do_left(self) -> None:
         """Back to a line's beginning."""
         self.left = max(0, self.left - SIDEWAYS)
-        self.draw_anew()
+        self.redraw()
 
     def do_right(self) -> None:
         """Further along a long line."""
         self.left = min(4096, self.left + SIDEWAYS)
-        self.draw_anew()
+        self.redraw()
 
     def do_let_go(self) -> None:
         """Follow again; then no search; then all lines."""
@@ -350,7 +351,7 @@ class LogView(View):
             self._search = ""
         else:
             self.level, self.no_timing, self.only = "all", False, ""
-        self.draw_anew()
+        self.redraw()
 
     def on_click(self, event: events.Click) -> None:
         """Select the line under the pointer; a second click opens it."""
@@ -365,12 +366,12 @@ class LogView(View):
     def do_level(self) -> None:
         """The next level."""
         self.level = LEVELS[(LEVELS.index(self.level) + 1) % len(LEVELS)]
-        self.draw_anew()
+        self.redraw()
 
     def do_noise(self) -> None:
         """Hide or show the timing lines."""
         self.no_timing = not self.no_timing
-        self.draw_anew()
+        self.redraw()
 
     def do_only_job(self) -> None:
         """Only lines of the selected job, or of all again."""
@@ -384,7 +385,7 @@ class LogView(View):
                 self.say("no job is selected, and this line names none")
                 return
             self.only = job
-        self.draw_anew()
+        self.redraw()
 
     def _job_in(self, text: str) -> str:
         """The job that a line names, of those that are known."""
@@ -441,14 +442,19 @@ class LogView(View):
         """What is searched for."""
         return self._search
 
+    def begin_search(self) -> None:
+        """Search from the selected line, or back from the end."""
+        self._origin = self.at
+
     def search(self, text: str) -> None:
         """Mark what `text` is found in; select the latest such line, or the next from here on."""
         self._search = text
+        self.at = self._origin
         if text:
             wanted = text.casefold()
             by = -1 if self.at is None else 1
             self._find(lambda raw: wanted in plain(raw).casefold(), by, here=True)
-        self.draw_anew()
+        self.redraw()
 
     def _next_match(self, by: int) -> None:
         wanted = self._search.casefold()

@@ -506,7 +506,7 @@ def _legend(table: Table, width: int) -> Line:
         for name, glyph, style, says in PARTS
         if says and (table.whole or name not in WAITING_PARTS)
     ]
-    for glyph, style, says in (*parts, *signs):
+    for glyph, style, says in (*signs, *parts):
         more: list[Span] = [(glyph, style), (f" {says}   ", "muted")]
         if line_width((*spans, *more)) > width:
             break
@@ -529,7 +529,7 @@ class PartitionsView(View):
         self.table = Table()
         self._rows: list[PartitionRow] = []
         self._rows_of: tuple[object, ...] = ()
-        self._before_search: PartitionKey | None = None
+        self._origin: PartitionKey | None = None  # where a search begins
 
     # ------------------------------------------------------------ drawing
 
@@ -574,7 +574,7 @@ class PartitionsView(View):
     def follow(self, key: PartitionKey | None) -> None:
         """Select what was selected elsewhere."""
         self.table.selected = key
-        self.draw_anew()
+        self.redraw()
 
     def select(self, at: int) -> None:
         """Select row `at`, or the nearest there is."""
@@ -582,7 +582,7 @@ class PartitionsView(View):
         if rows:
             self.table.selected = key_of(rows[max(0, min(len(rows) - 1, at))])
             self.post_message(Selected(self.table.selected))
-            self.draw_anew()
+            self.redraw()
 
     def move(self, by: int) -> None:
         """Select the row `by` rows further down; the first of those shown if none was."""
@@ -608,7 +608,7 @@ class PartitionsView(View):
             table.search = ""
         elif table.filter_text:
             self.set_filter("")
-        self.draw_anew()
+        self.redraw()
 
     def do_details(self) -> None:
         """Open the selected row, or the newest that ended."""
@@ -651,7 +651,7 @@ class PartitionsView(View):
         table = self.table
         table.order = names[(names.index(table.order) + by) % len(names)]
         table.backwards = False
-        self.draw_anew()
+        self.redraw()
 
     def do_sort_left(self) -> None:
         """Sort by the column before."""
@@ -664,12 +664,12 @@ class PartitionsView(View):
     def do_reverse(self) -> None:
         """Turn the order round."""
         self.table.backwards = not self.table.backwards
-        self.draw_anew()
+        self.redraw()
 
     def do_bar(self) -> None:
         """The bar: the bracket alone, or all from the start of the synthesis."""
         self.table.whole = not self.table.whole
-        self.draw_anew()
+        self.redraw()
 
     @property
     def filter_text(self) -> str:
@@ -680,7 +680,7 @@ class PartitionsView(View):
         """Show only what fits; what is wrong with the filter."""
         self.table.filter, problem = parse_filter(text)
         self.table.filter_text = text.strip()
-        self.draw_anew()
+        self.redraw()
         return problem
 
     @property
@@ -688,9 +688,14 @@ class PartitionsView(View):
         """What is searched for."""
         return self.table.search
 
+    def begin_search(self) -> None:
+        """Search from the selected row."""
+        self._origin = self.table.selected
+
     def search(self, text: str) -> None:
         """Mark what `text` is found in, and select the first from here on."""
         self.table.search = text
+        self.table.selected = self._origin
         rows = self.rows()
         if text and rows:
             at = self._position(rows)
@@ -698,7 +703,7 @@ class PartitionsView(View):
             found = next_where([matches(row, text) for row in rows], start - 1, 1)
             if found is not None:
                 self.select(found)
-        self.draw_anew()
+        self.redraw()
 
     def _next_match(self, by: int) -> None:
         text = self.table.search
@@ -744,7 +749,7 @@ class PartitionsView(View):
         table = self.table
         table.backwards = not table.backwards if table.order == chosen else False
         table.order = chosen
-        self.draw_anew()
+        self.redraw()
 
     def copy_text(self) -> str:
         """The selected row as text, a name and a figure after the other."""

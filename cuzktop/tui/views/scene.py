@@ -25,7 +25,6 @@ from cuzktop.tui.axis import (
     lock_pieces,
     overlay,
     paint,
-    resampled,
     synth_end,
 )
 from cuzktop.tui.rows import PartitionKey, key_of
@@ -51,6 +50,8 @@ GUTTER, NARROW_GUTTER = 12, 5
 NARROW = 50  # cells below which tracks' names are short
 SETTLED_MS = 20_000.0  # what is older doesn't change any more: whose lines are whose is known
 TICKS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
+OUT_OF_ORDER_MS = 120_000.0
+STRIDES = 16  # steps in which the window follows the present across its width
 TICK_CELLS = 12  # between two times on the axis, at least
 
 
@@ -162,7 +163,9 @@ def axis_of(frame: Frame, width: int, scroll: Scroll) -> Axis:
     columns = max(1, width - gutter_of(width))
     last = scroll.last
     if last is None:
-        last = math.floor(frame.now_ms / scroll.step_ms) + 1
+        # The window moves in steps: in between only what happens now has to be drawn anew.
+        stride = max(1, columns // STRIDES)
+        last = (math.floor(frame.now_ms / scroll.step_ms) // stride + 1) * stride
     return Axis(last - columns, scroll.step_ms, columns)
 
 
@@ -178,6 +181,8 @@ def rows_in(frame: Frame, axis: Axis) -> list[PartitionRow]:
         end = row.bracket_end_ms
         if end is None:
             end = row.pickup_ms if row.pickup_ms is not None else int(synth_end(row) or 0)
+        if end < start - OUT_OF_ORDER_MS:
+            break  # they come in the order of their ends, but for those that ended out of turn
         if end >= start and (row.synth_start_ms or 0) < axis.end_ms:
             rows.append(row)
     return rows
@@ -226,7 +231,9 @@ def draw_timeline(
             line = _highlight(line, track, chosen, frame, axis, lanes)
         if cursor is not None and 0 <= cursor < axis.columns:
             line = overlay(line, cursor, cursor + 1, "selected")
-        name_style = "key" if cursor is not None and at == scroll.track else "muted"
+        name_style = "strong" if track.kind == "lock" else "muted"
+        if cursor is not None and at == scroll.track:
+            name_style = "key"
         body.append(((scene.name(track, gutter), name_style), *line))
     hidden = scene.lane_count - sum(track.kind == "lane" for track in tracks)
     if hidden > 0 and body and tracks[-1].kind == "lane":
@@ -317,7 +324,11 @@ def _ticks(frame: Frame, axis: Axis) -> Line:
         if column + len(text) <= axis.columns:
             cells[column : column + len(text)] = text
             free = column + len(text) + 1
-    return (("".join(cells), "muted"),)
+    line: Line = (("".join(cells), "muted"),)
+    now = axis.column(frame.now_ms)
+    if 0 <= now < axis.columns and cells[now] == " ":
+        line = ((line[0][0][:now], "muted"), ("▾", "key"), (line[0][0][now + 1 :], "muted"))
+    return line
 
 
 class Scene:
@@ -363,7 +374,7 @@ class Scene:
         gpu = self.gpus.get(track.gpu) if track.gpu is not None else None
         text, figure = "", ""
         if track.kind == "lock":
-            text = f"{track.gpu} lock" if not short else f"{track.gpu}"
+            text = f"GPU {track.gpu} lock" if not short else f"G{track.gpu}"
         elif track.kind == "worker":
             text = f"  w{track.index}" if not short else f" w{track.index}"
         elif track.kind == "count":
@@ -552,7 +563,7 @@ class Scene:
         now = self.frame.now_ms
         # The log's seconds are the run's own; what was measured ends now.
         end = 1000.0 * (math.floor(now / 1000.0) + 1) if kind == "kernel" else now
-        text = graph_row(resampled(history, end, self.axis))
+        text = graph_row(history, end, self.axis)
         return ((text, {"kernel": "kernel", "nvml": "nvml", "power": "power"}[kind]),)
 
     # ------------------------------------------------------------ what the cursor meets

@@ -87,12 +87,12 @@ class TimelineView(View):
             if row is not None:
                 state.selected = key_of(row)
                 self.post_message(Selected(state.selected))
-        self.draw_anew()
+        self.redraw()
 
     def follow(self, key: PartitionKey | None) -> None:
         """Mark what was selected elsewhere."""
         self.scroll_state.selected = key
-        self.draw_anew()
+        self.redraw()
 
     # ------------------------------------------------------------ moving
 
@@ -159,7 +159,7 @@ class TimelineView(View):
             half = axis.step_ms / 2
             state.at_ms = max(axis.start_ms + half, min(axis.end_ms - half, state.at_ms))
             self._choose()
-        self.draw_anew()
+        self.redraw()
 
     def do_row_first(self) -> None:
         """The earliest that is kept."""
@@ -171,7 +171,7 @@ class TimelineView(View):
     def do_row_last(self) -> None:
         """Follow again."""
         self.scroll_state.last = self.scroll_state.at_ms = None
-        self.draw_anew()
+        self.redraw()
 
     def do_let_go(self) -> None:
         """Follow again, and let go of the partition."""
@@ -180,7 +180,7 @@ class TimelineView(View):
             state.selected = None
             self.post_message(Selected(None))
         state.last = state.at_ms = None
-        self.draw_anew()
+        self.redraw()
 
     def move(self, by: int) -> None:
         """Go to another track."""
@@ -246,7 +246,7 @@ class TimelineView(View):
             state.track,
         )
         self.post_message(Selected(state.selected))
-        self.draw_anew()
+        self.redraw()
 
     def _slow(self, row: PartitionRow) -> bool:
         return is_slow(row, self.frame.stages)

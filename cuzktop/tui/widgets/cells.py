@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from os.path import commonprefix
 
 from rich.cells import cell_len, set_cell_size
 
@@ -223,6 +224,23 @@ def wrap(text: str, first: int, rest: int, lines: int) -> tuple[str, ...]:
 def line_width(line: Line) -> int:
     """The cells of a whole line."""
     return sum(width_of(text) for text, _ in line)
+
+
+def differing(old: Line, new: Line) -> tuple[int, int]:
+    """The cells from the first to behind the last in which two lines of one width differ."""
+    same = 0
+    for one, other in zip(old, new, strict=False):
+        if one != other:
+            break
+        same += 1
+    first = line_width(new[:same])
+    if same < len(new) and same < len(old) and old[same][1] == new[same][1]:
+        first += width_of(commonprefix((old[same][0], new[same][0])))  # noqa: RUF071 - no paths
+    behind = 0
+    most = min(len(old), len(new)) - same
+    while behind < most and old[-1 - behind] == new[-1 - behind]:
+        behind += 1
+    return first, max(first + 1, line_width(new[: len(new) - behind]))
 
 
 def clip(line: Iterable[Span], width: int) -> Line:

@@ -15,7 +15,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from cuzktop.frame import Frame
-from cuzktop.tui.widgets.cells import STYLES, Line, to_ascii
+from cuzktop.tui.widgets.cells import STYLES, Line, differing, to_ascii
 
 EMPTY = Frame()
 
@@ -69,11 +69,11 @@ class Lines(Widget):
             return
         before = self._lines
         self._draw_all()
-        changed = [
-            Region(0, y, width, 1)
-            for y, (old, new) in enumerate(zip(before, self._lines, strict=True))
-            if old != new
-        ]
+        changed: list[Region] = []
+        for y, (old, new) in enumerate(zip(before, self._lines, strict=True)):
+            if old != new:
+                first, last = differing(old, new)
+                changed.append(Region(first, y, last - first, 1))
         if changed:
             self.refresh(*changed)
 

@@ -1,0 +1,156 @@
+"""Why a GPU starves: syntheses that herd, too few of them, or one long stall.
+
+A herd starts together and finishes together, so that the GPU has a queue and nothing in turns. Too
+few syntheses starve it evenly. A stall is one gap that holds most of the starved time: something
+stood still once, and no rhythm explains it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from cuzktop.analysis.inflation import Flights
+from cuzktop.analysis.intervals import Span
+from cuzktop.analysis.throughput import median
+from cuzktop.units import duration
+
+WAVE_MIN: Final = 4
+WAVE_SHARE: Final = 0.75  # of the starved time lies in gaps that end in a wave
+WAVE_SPREAD: Final = 0.15  # of the median synthesis time
+STALL_SHARE: Final = 0.5  # of the starved time in one gap
+RHYTHM: Final = 4  # synthesis times: what is seen for less may be one beat of a herd
+EVEN, BUNCHED = 0.35, 0.65  # of the gauge: 0.5 is what chance gives
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waves:
+    """How syntheses end around the gaps in which GPUs starved.
+
+    `share` is the part of the starved time in gaps that end in a wave, 0–1; `size` the number of
+    SYNTH_ENDs that make one. `in_flight` is the median number of syntheses, `gaps` the number of
+    gaps; `longest_ms` the longest of them, at `longest_at_ms`, with `longest_share` (0–1) of the
+    starved time.
+    """
+
+    share: float
+    size: int
+    median_synth_ms: float | None
+    in_flight: float | None = None
+    gaps: int = 0
+    longest_ms: float = 0.0
+    longest_at_ms: float | None = None
+    longest_share: float = 0.0
+    span_ms: float | None = None  # what was looked at
+
+    @property
+    def stalled(self) -> bool:
+        """Whether one gap holds most of the starved time, and no rhythm explains it.
+
+        A herd's gaps are shorter than a synthesis; in a short span one of them may be alone.
+        """
+        usual = self.median_synth_ms
+        if usual is None or self.longest_share <= STALL_SHARE:
+            return False
+        short = self.span_ms is not None and self.span_ms < RHYTHM * usual
+        return self.longest_ms >= usual or not short
+
+
+def waves(
+    starved: Sequence[Span],
+    synth_starts: Sequence[float],
+    synth_ends: Sequence[float],
+    synth_ms: Sequence[float],
+    *,
+    flying: int | None = None,
+    span_ms: float | None = None,
+) -> Waves:
+    """Do syntheses end in waves at the ends of the starved gaps?
+
+    `synth_starts` and `synth_ends` are instants, `synth_ms` the durations of the syntheses. Where
+    the instants are the latest ones alone, `flying` is the number in flight at their end.
+    `starved` are the gaps in a span of `span_ms`; None is long enough to see a rhythm.
+    """
+    usual = median(synth_ms)
+    total = sum(hi - lo for lo, hi in starved)
+    ends = sorted(synth_ends)
+    in_flight = Flights(synth_starts, ends, flying).usual()
+    size = int(max(WAVE_MIN, (in_flight or 0) / 2))
+    if usual is None or total <= 0:
+        return Waves(share=0.0, size=size, median_synth_ms=usual, in_flight=in_flight)
+    reach = WAVE_SPREAD * usual
+    bunched = 0.0
+    for lo, hi in starved:
+        if bisect_right(ends, hi + reach) - bisect_left(ends, hi - reach) >= size:
+            bunched += hi - lo
+    longest = max(starved, key=lambda gap: gap[1] - gap[0])
+    # A stall starves all GPUs at the same time: their gaps around its middle belong to it.
+    middle = sum(longest) / 2
+    stalled = sum(hi - lo for lo, hi in starved if lo <= middle <= hi)
+    return Waves(
+        share=bunched / total,
+        size=size,
+        median_synth_ms=usual,
+        in_flight=in_flight,
+        gaps=len(starved),
+        longest_ms=longest[1] - longest[0],
+        longest_at_ms=longest[0],
+        longest_share=stalled / total,
+        span_ms=span_ms,
+    )
+
+
+def bunching(synth_ends: Sequence[float], synth_ms: float | None) -> float | None:
+    """How bunched syntheses finish, from 0 (evenly spread) to 1 (all together).
+
+    The coefficient of variation of the gaps between SYNTH_ENDs, c, as c² / (1 + c²): 0.5 for ends
+    that come at random, near 1 for waves. None with fewer than eight ends, or no usual duration.
+    """
+    ends = sorted(synth_ends)
+    if len(ends) < WAVE_MIN * 2 or not synth_ms:
+        return None
+    between = [after - before for before, after in pairwise(ends)]
+    mean = sum(between) / len(between)
+    if mean <= 0:
+        return 1.0
+    spread = sum((gap - mean) ** 2 for gap in between) / len(between) / mean**2
+    return spread / (1.0 + spread)
+
+
+def spread_words(gauge: float | None) -> str:
+    """How syntheses end by the gauge; empty where it is unknown."""
+    if gauge is None:
+        return ""
+    how = "evenly" if gauge < EVEN else "in bunches" if gauge > BUNCHED else "as chance has it"
+    return f"syntheses end {how} (gauge {gauge:.2f}: 0 even, 1 all together)"
+
+
+def starving_sentence(wave: Waves, gauge: float | None, *, limits: bool) -> str:
+    """What kind of starving it is, in a sentence without a full stop.
+
+    `limits` says that starving is what limits the box.
+    """
+    how = spread_words(gauge)
+    tail = f"; {how}" if how else ""
+    if wave.gaps == 0 or wave.median_synth_ms is None:
+        return how
+    if wave.stalled:
+        when = "" if wave.longest_at_ms is None else f" at {duration(wave.longest_at_ms)}"
+        return (
+            f"one gap of {duration(wave.longest_ms)}{when} holds"
+            f" {100 * wave.longest_share:.0f} % of the starved time: a stall, not a rhythm{tail}"
+        )
+    in_waves = (
+        f"{100 * wave.share:.0f} % of the starved time ends in a wave of {wave.size} or more"
+        " syntheses that finish together"
+    )
+    if wave.share >= WAVE_SHARE:
+        return f"{in_waves}: they herd{tail}"
+    if wave.share > WAVE_SHARE / 2:
+        return f"{in_waves}: they herd in part{tail}"
+    if gauge is not None and gauge > BUNCHED:
+        tail += ", but the gaps don't end with the bunches"
+    return f"no herd{', but too few syntheses' if limits else ''}: {in_waves}{tail}"

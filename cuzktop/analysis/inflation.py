@@ -1,0 +1,302 @@
+"""Do CPU stages stretch together as more syntheses run? That is what a full memory bus looks like.
+
+Synthesis, prep_msm and b_g2_msm share nothing but cores and memory bandwidth. Each is compared with
+itself: its median while many syntheses run against its median while few do. One stage that grows
+alone has a cause of its own; several that grow together wait for what they share.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate, groupby
+from typing import Final
+
+from cuzktop.frame import CpuStage, Host, Inflation, PartitionRow
+from cuzktop.units import duration
+
+CPU_STAGES: Final = ("synth_ms", "prep_msm_ms", "b_g2_msm_ms")
+NAMES: Final = {"synth_ms": "synthesis", "prep_msm_ms": "prep_msm", "b_g2_msm_ms": "b_g2_msm"}
+KEEP: Final = 2048  # partitions of a kind; 40 bytes each, and half of them go when twice as many
+FEWEST: Final = 5  # partitions make a band
+BANDS: Final = 4
+RANGE: Final = 1.5  # times as many syntheses, or their number hardly changed
+STRETCHED: Final = 1.25  # times its quiet time
+FOLLOWS: Final = 0.3  # rank correlation with the number of syntheses
+BUSY_PSI_PCT: Final = 20.0
+
+
+class CpuTable:
+    """When CPU stages ran and how long they took, of partitions evenly drawn from the whole log."""
+
+    __slots__ = ("_kinds",)
+
+    def __init__(self) -> None:
+        """No partition has finished."""
+        self._kinds: dict[str | None, _Columns] = {}
+
+    def add(self, row: PartitionRow, *, cold: bool) -> None:
+        """Count a finished partition; a GPU's cold first call gives its synthesis alone."""
+        columns = self._kinds.get(row.kind)
+        if columns is None:
+            columns = self._kinds[row.kind] = _Columns()
+        columns.add(row, cold=cold)
+
+    def pairs(self, stage: str, flights: Flights) -> list[tuple[int, float]]:
+        """Syntheses in flight and duration in ms, of the commonest kind of partition.
+
+        For a synthesis it is the mean number over its time, itself among them.
+        """
+        columns = max(self._kinds.values(), key=lambda one: one.seen, default=None)
+        if columns is None:
+            return []
+        if stage == "synth_ms":
+            return [
+                (round(flights.mean(at, at + took)) if took > 0 else flights.at(at), took)
+                for at, took in columns.times(stage)
+            ]
+        return [(flights.at(at), took) for at, took in columns.times(stage)]
+
+
+class Flights:
+    """How many syntheses are in flight, from their starts and ends (offsets in ms)."""
+
+    __slots__ = ("_ends", "_ends_sum", "_missing", "_starts", "_starts_sum")
+
+    def __init__(
+        self, starts: Sequence[float], ends: Sequence[float], flying: int | None = None
+    ) -> None:
+        """Of all syntheses, or of the latest with `flying` in flight at the end."""
+        # Arrays: a log of weeks has a million of each.
+        self._starts, self._ends = array("d", sorted(starts)), array("d", sorted(ends))
+        self._starts_sum = array("d", accumulate(self._starts, initial=0.0))
+        self._ends_sum = array("d", accumulate(self._ends, initial=0.0))
+        before = 0 if flying is None else flying - (len(starts) - len(ends))
+        self._missing = max(0, before)  # began before the first of `starts`
+
+    def at(self, at_ms: float) -> int:
+        """In flight at an instant; one that ends at it is not."""
+        begun = bisect_right(self._starts, at_ms)
+        return max(0, begun - bisect_right(self._ends, at_ms) + self._missing)
+
+    def mean(self, lo_ms: float, hi_ms: float) -> float:
+        """The time-weighted mean over a span, which is not empty."""
+        area = self._area(hi_ms) - self._area(lo_ms)
+        return max(0.0, area / (hi_ms - lo_ms) + self._missing)
+
+    def _area(self, at_ms: float) -> float:
+        begun, ended = bisect_right(self._starts, at_ms), bisect_right(self._ends, at_ms)
+        return (begun - ended) * at_ms - (self._starts_sum[begun] - self._ends_sum[ended])
+
+    def usual(self) -> float | None:
+        """The median over the instants just before a synthesis ends."""
+        count = len(self._ends)
+        if not count:
+            return None
+        before = array("l")
+        begun, starts = 0, self._starts
+        for index, at in enumerate(self._ends):
+            while begun < len(starts) and starts[begun] <= at:
+                begun += 1
+            before.append(begun - index + self._missing)
+        return float(sorted(before)[(count - 1) // 2])
+
+
+class _Columns:
+    """NaN is unknown; offsets in ms from the run's zero."""
+
+    __slots__ = ("b_g2", "called", "made", "prep", "seen", "stride", "synth")
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self.stride = 1
+        self.made = array("d")  # SYNTH_START
+        self.called = array("d")  # GPU_START
+        self.synth = array("d")
+        self.prep = array("d")
+        self.b_g2 = array("d")
+
+    def add(self, row: PartitionRow, *, cold: bool) -> None:
+        self.seen += 1
+        if self.seen % self.stride:
+            return
+        self.made.append(_or_nan(row.synth_start_ms))
+        self.called.append(_or_nan(row.bracket_start_ms))
+        self.synth.append(_or_nan(row.synth_ms))
+        self.prep.append(math.nan if cold else _or_nan(row.prep_msm_ms))
+        self.b_g2.append(math.nan if cold else _or_nan(row.b_g2_msm_ms))
+        if len(self.synth) >= 2 * KEEP:
+            self.stride *= 2
+            for name in ("made", "called", "synth", "prep", "b_g2"):
+                setattr(self, name, getattr(self, name)[1::2])
+
+    def times(self, stage: str) -> list[tuple[float, float]]:
+        at = self.made if stage == "synth_ms" else self.called
+        took = {"synth_ms": self.synth, "prep_msm_ms": self.prep, "b_g2_msm_ms": self.b_g2}[stage]
+        return [
+            (when, ms)
+            for when, ms in zip(at, took, strict=True)
+            if when == when and ms == ms  # noqa: PLR0124
+        ]
+
+
+def _or_nan(figure: float | None) -> float:
+    return math.nan if figure is None else figure
+
+
+def inflation(
+    table: CpuTable,
+    synth_starts: Sequence[float],
+    synth_ends: Sequence[float],
+    *,
+    flying: int | None = None,
+) -> Inflation:
+    """Compare each CPU stage with its own quiet time.
+
+    `synth_starts` and `synth_ends` are the instants of all syntheses or of the latest; `flying` is
+    the number in flight at their end, None where none is missing from the two.
+    """
+    flights = Flights(synth_starts, synth_ends, flying)
+    found = []
+    for stage in CPU_STAGES:
+        one = _compared(stage, table.pairs(stage, flights))
+        if one is not None:
+            found.append(one)
+    return _judged(tuple(found))
+
+
+def _compared(stage: str, pairs: list[tuple[int, float]]) -> CpuStage | None:
+    """None where there are too few, or where the number of syntheses hardly changed."""
+    pairs.sort()
+    size = len(pairs) / BANDS
+    least = max(FEWEST, size / 2)
+    bands: list[list[tuple[int, float]]] = []
+    for _, same in groupby(pairs, key=lambda pair: pair[0]):
+        level = list(same)
+        room = bands and (len(bands[-1]) < least or len(bands[-1]) + len(level) <= 1.25 * size)
+        if room:
+            bands[-1] += level
+        else:
+            bands.append(level)
+    if len(bands) > 1 and len(bands[-1]) < least:
+        last = bands.pop()
+        bands[-1] += last
+    if len(bands) < 2:
+        return None
+    quiet, busy = (_middle([float(level) for level, _ in band]) for band in (bands[0], bands[-1]))
+    if busy < RANGE * max(1.0, quiet):
+        return None
+    medians = [_middle([ms for _, ms in band]) for band in bands]
+    if medians[0] <= 0:
+        return None
+    return CpuStage(
+        stage=stage,
+        count=len(pairs),
+        quiet=(bands[0][0][0], bands[0][-1][0]),
+        quiet_ms=medians[0],
+        busy=(bands[-1][0][0], bands[-1][-1][0]),
+        busy_ms=medians[-1],
+        bands=tuple(
+            (band[0][0], band[-1][0], len(band), ms / medians[0])
+            for band, ms in zip(bands, medians, strict=True)
+        ),
+        follows=medians[-1] >= STRETCHED * medians[0] and _correlation(pairs) >= FOLLOWS,
+    )
+
+
+def _middle(figures: list[float]) -> float:
+    figures.sort()
+    return figures[(len(figures) - 1) // 2]
+
+
+def _correlation(pairs: Sequence[tuple[float, float]]) -> float:
+    """Spearman's, from -1 to 1; 0 where one of the two never changes."""
+    first = _ranks([level for level, _ in pairs])
+    second = _ranks([ms for _, ms in pairs])
+    mean = (len(pairs) - 1) / 2
+    together = sum((a - mean) * (b - mean) for a, b in zip(first, second, strict=True))
+    spread = sum((a - mean) ** 2 for a in first) * sum((b - mean) ** 2 for b in second)
+    return together / math.sqrt(spread) if spread > 0 else 0.0
+
+
+def _ranks(figures: Sequence[float]) -> list[float]:
+    """Ranks from 0; equal figures share the mean of theirs."""
+    order = sorted(range(len(figures)), key=figures.__getitem__)
+    ranks = [0.0] * len(figures)
+    at = 0
+    while at < len(order):
+        end = at
+        while end < len(order) and figures[order[end]] == figures[order[at]]:
+            end += 1
+        for index in order[at:end]:
+            ranks[index] = (at + end - 1) / 2
+        at = end
+    return ranks
+
+
+def _judged(stages: tuple[CpuStage, ...]) -> Inflation:
+    if not stages:
+        return Inflation(
+            found="unknown",
+            sentence=(
+                "whether CPU stages stretch with the number of syntheses can't be told: too few"
+                " partitions, or their number hardly changed"
+            ),
+        )
+    grown = [one for one in stages if one.follows]
+    told = ", ".join(_factor(one) for one in stages)
+    if len(grown) > 1:
+        return Inflation(
+            found="contention",
+            sentence=(
+                f"{_and([NAMES[one.stage] for one in grown])} stretch together as more syntheses"
+                f" run: {told}; they share only cores and memory bandwidth"
+            ),
+            stages=stages,
+        )
+    if grown:
+        name = NAMES[grown[0].stage]
+        return Inflation(
+            found="one",
+            sentence=(
+                f"only {name} stretches as more syntheses run: {told}; a full memory bus would"
+                " stretch the others too"
+                if len(stages) > 1
+                else f"{name} stretches as more syntheses run: {told}; no other CPU stage is known"
+            ),
+            stages=stages,
+        )
+    return Inflation(
+        found="none",
+        sentence=f"CPU stages don't stretch as more syntheses run: {told}",
+        stages=stages,
+    )
+
+
+def _factor(one: CpuStage) -> str:
+    return (
+        f"{NAMES[one.stage]} x {one.factor:.1f} ({duration(one.quiet_ms)} at {_range(one.quiet)}"
+        f" in flight, {duration(one.busy_ms)} at {_range(one.busy)})"
+    )
+
+
+def _range(ends: tuple[int, int]) -> str:
+    return str(ends[0]) if ends[0] == ends[1] else f"{ends[0]}–{ends[1]}"
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
+
+
+def pressure(host: Host | None) -> str:
+    """What the machine's pressure says about cores and memory, in a sentence; empty if unread."""
+    if host is None or host.psi_cpu_pct is None:
+        return ""
+    text = f"tasks wait for a CPU {host.psi_cpu_pct:.0f} % of the time"
+    if host.psi_memory_pct is not None:
+        text += f", for memory to be freed {host.psi_memory_pct:.0f} %"
+    if host.psi_cpu_pct >= BUSY_PSI_PCT:
+        return f"{text}: cores are short"
+    return f"{text}: cores aren't short, so what stretches waits for memory bandwidth"
