@@ -19,6 +19,16 @@ class Tick(NamedTuple):
     wall_us: int  # microseconds since 1970 UTC, the daemon's system clock
 
 
+class HeadSeen(NamedTuple):
+    """The first part of a TIMELINE line that other lines cut in two.
+
+    The event follows when its rest has come; lines in between were written after its offset was
+    read. `at_ms` is that offset, None if the cut came before it.
+    """
+
+    at_ms: int | None
+
+
 class DaemonStarted(NamedTuple):
     """`cuzk-daemon starting`: a new life of the daemon begins."""
 
@@ -534,6 +544,7 @@ class StatusNote(NamedTuple):
 
 LogEvent = (
     Tick
+    | HeadSeen
     | DaemonStarted
     | EngineStarted
     | DialectSeen

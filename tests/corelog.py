@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from cuzktop.events import DialectSeen, LogEvent, Tick
+from cuzktop.events import DialectSeen, HeadSeen, LogEvent, Tick
 from cuzktop.frame import Source
 from cuzktop.headless.report import partition_line, write_report
 from cuzktop.parse.scanner import Counts, LogScanner
@@ -51,8 +51,10 @@ def scan(data: bytes, size: int = 65536) -> tuple[list[LogEvent], Counts]:
 
 
 def said(data: bytes) -> list[LogEvent]:
-    """A log's events without bounds in time and fingerprints."""
-    return [event for event in scan(data)[0] if not isinstance(event, Tick | DialectSeen)]
+    """A log's events without bounds in time, fingerprints and heads of torn lines."""
+    return [
+        event for event in scan(data)[0] if not isinstance(event, Tick | DialectSeen | HeadSeen)
+    ]
 
 
 def read(pieces: Iterator[bytes]) -> Json:

@@ -25,13 +25,16 @@ class Phases:
 
     __slots__ = (
         "barrier_ms",
+        "barriers",
         "bracket_sum_ms",
         "brackets",
         "end",
         "kernel_ms",
+        "kernels",
         "known",
         "locks",
         "section_ms",
+        "sections",
         "start",
         "total",
         "unlocked",
@@ -45,6 +48,9 @@ class Phases:
         self.locks: list[Span] = []
         self.kernel_ms = 0.0
         self.barrier_ms = 0.0
+        self.kernels: list[Span] = []  # instead of their sums where calls can overlap
+        self.barriers: list[Span] = []
+        self.sections: list[Span] = []
         self.section_ms = 0.0
         self.bracket_sum_ms = 0.0
         self.total = 0  # finished calls in the span
@@ -55,6 +61,7 @@ class Phases:
         """Count the ended calls that touch the span."""
         start, end = self.start, self.end
         first = history.first_since(start)
+        overlapping = len(history.locks) > 1
         columns = zip(
             history.start[first:],
             history.end[first:],
@@ -82,6 +89,15 @@ class Phases:
             if taken == taken and released == released:  # noqa: PLR0124
                 self.locks.append((taken, released))
             if taken != taken:  # noqa: PLR0124
+                continue
+            if overlapping:
+                if total == total:  # noqa: PLR0124
+                    self.sections.append((taken, taken + total))
+                if ntt == ntt:  # noqa: PLR0124
+                    self.kernels.append((taken, ntt))
+                    if tail == tail:  # noqa: PLR0124
+                        self.barriers.append((ntt, barrier))
+                        self.kernels.append((barrier, tail))
                 continue
             if start <= taken and (released <= end):
                 if total == total:  # noqa: PLR0124
@@ -162,6 +178,12 @@ class Phases:
         bracket_ms = length(covered)
         starved_ms = length(starved)
         percent = 100.0 / span_ms
+        if self.kernels:
+            computing = united(self.kernels, self.start, self.end)
+            self.kernel_ms = length(computing)
+            self.section_ms = length(united(self.sections, self.start, self.end))
+            either = united([*computing, *self.barriers], self.start, self.end)
+            self.barrier_ms = length(either) - self.kernel_ms
         enough = self.total == 0 or self.known >= KNOWN_SHARE * self.total
         locked = self.total == 0 or self.unlocked <= (1 - KNOWN_SHARE) * self.total
         if not placed and self.several_cards():
@@ -173,7 +195,11 @@ class Phases:
             section_pct = max(0.0, min(100.0, self.section_ms * percent))
         if locked:
             # A lock has one holder: where spans overlap, one is misplaced, and their sum is right.
-            lock_ms = sum(clipped(lo, hi, self.start, self.end) for lo, hi in self.locks)
+            # Only calls of several locks can overlap, up to S29.
+            if self.kernels:
+                lock_ms = length(united(self.locks, self.start, self.end))
+            else:
+                lock_ms = sum(clipped(lo, hi, self.start, self.end) for lo, hi in self.locks)
             lock_ms = min(lock_ms, bracket_ms)
             lock_pct = lock_ms * percent
             if enough:

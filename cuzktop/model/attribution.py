@@ -4,84 +4,85 @@ What is known. A call is entered at an instant that GPU_START, GPU_END − gpu_m
 own report bound to a few milliseconds. Each of its lines states durations that lead back to that
 instant: the lock was taken at entry + pre_lock + wait, the NTT was done ntt_msm_h later, and so on.
 So a line that was written in `[lo, hi]` and states `d` belongs to a call entered about `d` before.
-Identities tie lines together without any clock: `pre_lock + wait + held = total_start_fn`,
-`ntt + barrier + batch + tail = gpu_total`; and a barrier that had to wait ends when prep_msm does.
 
-What is done. When a call has ended, every line of it has been read, so the sets of lines that
-could be its own are listed, each with a cost: how late its lines would have been printed, and how
-far its identities are off. Once the calls that entered about the same time have ended too, the
-cheapest assignment of all of them together is looked for; it is `exact` when the next best that
-would change a figure costs at least `SURE` more, `inferred` otherwise. A cost is roughly the
-negative logarithm of a likelihood; the constants are read off real captures.
+What is done. When a call has ended, the sets of lines that could be its own are listed with their
+costs (`chains`: the lock and the kernels; `preparation`: the CPU). When all calls that overlap it
+have ended too, every line that it could own has been read, and so have all that its rivals could
+own: then the cheapest assignment of all of them together is looked for (`joint`). Before S41 the
+lock leaves no lines, and what the GPU threads printed is handed out in order (`handover`). The
+attribution is `exact` when the next best that would change a figure costs at least `SURE` more,
+`inferred` otherwise.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 
+from cuzktop.model.chains import MISSING, printed_chains
+from cuzktop.model.handover import PATIENCE, Block, Handover
+from cuzktop.model.joint import HORIZON, NOTHING, Contest, Hold, Option, Verdict, overlaps
+from cuzktop.model.kinds import C1, C2, C3, C4, C6, C7, C8, C9, C10, C11, KINDS
+from cuzktop.model.lateness import (
+    FORBIDDEN,
+    GRACE_MS,
+    Window,
+    early_cost,
+    gap_cost,
+    misfit,
+    start_cost,
+)
+from cuzktop.model.preparation import (
+    FINISH_MS,
+    WAITED_MS,
+    Barrier,
+    Bounds,
+    Finish,
+    finish_cost,
+    preparations,
+)
 from cuzktop.model.state import Call, Line
 
-C1, C2, C3, C4, C6, C7, C8, C9, C10, C11 = 1, 2, 3, 4, 6, 7, 8, 9, 10, 11
-KINDS = (C1, C2, C3, C4, C6, C7, C8, C9, C10, C11)
-
-LATE_MAX_MS = 700.0  # a line is printed at most so late; 401 was the worst seen
-EARLY_MAX_MS = 60.0  # a later line's clock can be older than this line by so much; 23 was the worst
-NEAR_MS = 500.0  # calls entered closer than this compete for lines
-MISSING = 9.0  # the cost of a line that should be there and isn't
-SURE = 5.0  # e^5: the next best assignment is a hundred times less likely
-KEEP_OPTIONS = 12
+SURE = 6.0  # e^6: the next best assignment is four hundred times less likely
+TOSS_UP = 0.4  # figures on which choices so near to each other differ are not given
+POOR_CPU = 8.0
+POOR = 16.0  # a set of lines that costs more isn't exact: something else has happened
 MAX_WAITING_CALLS = 192  # unsettled calls: 8 GPUs, 4 workers, 6 calls each; more are forced
-TIE_MARGIN = 4.0  # chains this much dearer than the best don't disturb what it says of times
-SEARCH_STEPS = 4000
+TIE_MARGIN = 4.0  # sets this much dearer than the best don't disturb what it says of times
 KEEP_OLDER = 64  # lines dropped at a time, so that dropping costs little a line
 KEEP_LINES = 4096  # anonymous lines that are remembered for their order
+NEIGHBOURS = 8  # lines above and below that are asked for their time
+GHOST_LINES = 400  # so long after a failure its CPU thread may still print
+ENTRY_MS = 2.5  # GPU_END − gpu_ms is the entry, rounded twice; rarely later, when it was stalled
+MIN_FREEING = 5
+SOON_MS, SOON_WEIGHT = 20.0, 0.4  # what is known before: the sooner, the likelier
+KEEP_FREEING = 63  # calls from which the usual time between a block and the next pickup is learnt
+UNKNOWN_SETUP_MS = 40.0
+KEEP_HOLDS = 16
+EPILOGUE_MS = 4.0  # from the end of all work to the epilogue, as a rule
 
-Option = tuple[float, tuple[Line | None, ...]]
-"""The cost of a call owning these lines."""
-CpuOption = tuple[float, tuple[Line | None, ...], tuple[tuple[float, float], tuple[float, float]]]
-"""The same with the times between which C2 and C3 would have been written."""
+CHAIN = (C4, C6, C7, C8, C9, C10)
+CPU = (C1, C2, C3)
 
-_SLACK_COST = (1.5, 0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
-"""What gpu_total may exceed the sum of its parts by, in ms → cost; 1 and 2 are usual."""
-
-
-def late_cost(late_ms: float) -> float:
-    """The cost of a line printed `late_ms` after the instant that it reports."""
-    if late_ms <= 1.5:
-        return 0.0
-    return 2.0 * math.log(1.0 + (late_ms - 1.5) / 1.5)
-
-
-def misfit(earliest: float, latest: float, line: Line) -> float:
-    """The cost of `line` having been due between `earliest` and `latest`; inf if it can't be."""
-    late = line.lo - latest
-    if late > 1.5:
-        return math.inf if late > LATE_MAX_MS else 2.0 * math.log(late / 1.5)
-    early = earliest - line.hi
-    if early > 0.0:
-        return math.inf if early > EARLY_MAX_MS else 0.3 + 0.2 * early
-    return 0.0
-
-
-def misfit_within(
-    earliest: float, latest: float, bounds: tuple[float, float, float, float]
-) -> float:
-    """`misfit` for a line that is bounded by clocks, and by neighbours, who may be late."""
-    clock_lo, clock_hi, lo, hi = bounds
-    late = max(clock_lo, lo) - latest
-    if late > 1.5:
-        return math.inf if late > LATE_MAX_MS else 2.0 * math.log(late / 1.5)
-    early = earliest - clock_hi
-    cost = 0.0
-    if early > 0.0:
-        if early > EARLY_MAX_MS:
-            return math.inf
-        cost = 0.3 + 0.2 * early
-    if earliest > hi:
-        cost = max(cost, late_cost(earliest - hi))
-    return cost
+__all__ = [
+    "C1",
+    "C2",
+    "C3",
+    "C4",
+    "C6",
+    "C7",
+    "C8",
+    "C9",
+    "C10",
+    "C11",
+    "KINDS",
+    "SURE",
+    "Attributor",
+    "bound_entry",
+    "misfit",
+]
 
 
 class Attributor:
@@ -101,10 +102,23 @@ class Attributor:
         self.waiting: list[Call] = []  # open or unsettled, by GPU_START
         self.lock_lines = False
         self.contiguous = False  # S16–S18: a call's lines stand together
-        self.single_gpu = True
+        self.locks: set[int] = set()  # negative for a worker whose GPU isn't known
+        self._maybe_s30 = False
         self.counts = {"lines": 0, "owned": 0, "orphans": 0}
         self._blocks: list[dict[int, Line]] = []
         self._block: dict[int, Line] = {}
+        self._handover = Handover(self._fit, self._moved_on_cost)
+        self._ended: dict[int, tuple[int, int]] = {}  # worker → starts of its newest ended calls
+        self._holds: dict[int, deque[Hold]] = {}  # by lock, those that are certain
+        self._lost: list[Call] = []  # whose end never came
+        self._expected: dict[int, int] = {}  # worker → place of a pickup that awaits its GPU_START
+        self.from_start = False  # no call was under way before the first line
+        self._starts: dict[int, int] = {}  # worker → its calls so far, up to two
+        self._known_from = 0  # calls since that place were not under way before the first line
+        self._ghosts: list[Call] = []  # failed calls whose CPU thread may still print
+        self._freeing: list[float] = []
+        self._freeing_sorted: list[float] = []
+        self._freeing_best = 0.0
 
     # ------------------------------------------------------------ input
 
@@ -138,559 +152,272 @@ class Attributor:
         """The place of the next anonymous line: orders calls and lines in the file."""
         return self._order_base + len(self._order)
 
+    def steps(self, first: int, last: int) -> None:
+        """The daemon's steps that are still possible."""
+        self.contiguous = last <= 18
+        self._maybe_s30 = first <= 30 <= last
+        self._handover.staging_ms = 45.0 if first >= 20 and last <= 27 else 0.0
+
+    def picked_up(self, worker: int) -> None:
+        """GPU_PICKUP: a call is to begin, even if the line that says so should be missing."""
+        self._expected[worker] = self.sequence()
+
+    def dropped(self, worker: int) -> None:
+        """What the worker had picked up is not proved."""
+        self._expected.pop(worker, None)
+
     def opened(self, call: Call) -> None:
         """GPU_START of `call`."""
         self.waiting.append(call)
+        self.locks.add(call.lock)
+        self._expected.pop(call.worker, None)
+        if not self.from_start and self._starts.get(call.worker, 0) < 2:
+            # Its worker may have been in a call before the log begins, which ended by now.
+            self._starts[call.worker] = self._starts.get(call.worker, 0) + 1
+            self._known_from = self._handover.known_from = call.start_seq + 1
+
+    def _unsure(self, call: Call) -> bool:
+        """Whether calls may have been under way beside it that the log doesn't show."""
+        return call.start_seq < self._known_from
+
+    def moved_on(self, call: Call, at: float, *, waited: bool) -> None:
+        """The worker of `call` has its next item in hand; `waited`: it lay in the queue before."""
+        call.next_pickup = at
+        call.next_waited = waited
+        call.deadline_seq = min(call.deadline_seq, self.sequence())
 
     def ended(self, call: Call) -> None:
         """GPU_END of `call`, or its failure: all its lines have been read, but for late ones."""
-        bound_entry(call)
-        call.options = self._chains(call)
-        if call.options:
-            self._tie(call, call.options)
+        newest, _ = self._ended.get(call.worker, (-1, -1))
+        self._ended[call.worker] = (max(newest, call.start_seq), min(newest, call.start_seq))
+        if not self.contiguous:
+            self._list_options(call)
         self.settle()
 
-    def settle(self, *, force: bool = False) -> None:
-        """Settle every ended call whose rivals have all ended; with `force`, every ended call."""
-        waiting = self.waiting
-        found = True
-        while found:
-            found = False
-            crowded = force or len(waiting) > MAX_WAITING_CALLS
-            for call in waiting:
-                if call.end is not None and (crowded or not self._has_open_rival(call)):
-                    self._settle(call)
-                    waiting.remove(call)
-                    call.settled = True
-                    self._on_settled(call)
-                    self._prune()
-                    found = True
-                    break
-
-    def _has_open_rival(self, call: Call) -> bool:
-        """Whether some call that could own the same lines has not ended yet."""
-        first, last = call.entry_lo - NEAR_MS, call.entry_hi + NEAR_MS
-        if not self.lock_lines and call.end is not None:
-            first, last = -math.inf, call.end  # whoever waited for the lock meanwhile
-        return any(other.end is None and first <= other.start <= last for other in self.waiting)
+    def _list_options(self, call: Call) -> None:
+        """List what could be the call's lines."""
+        bound_entry(call)
+        call.deadline_seq = min(call.deadline_seq, call.end_seq)
+        if self.lock_lines:
+            call.chains = self._supported(call, printed_chains(call, self.pools))
+            if call.chains and call.end is not None:
+                self._tie_chain(call)
+            chain = call.chains[0].lines if call.chains else None
+            call.cpu_options = self._printed_preparations(call, chain)
+        else:
+            self._epilogue(call)
+            call.cpu_options = self._derived_preparations(call, None)
+            call.begun = _begun(call)
+        call.options = [(option.cost, option.lines) for option in call.chains]
 
     def flush(self) -> None:
         """The run is over: settle every ended call, whatever may have been missing."""
         self.clocked(math.inf)
         self.settle(force=True)
 
-    # ------------------------------------------------------------ housekeeping
-
-    def _prune(self) -> None:
-        """Drop lines that no call to come can own: those written before all of them opened."""
-        oldest = min((call.start_seq for call in self.waiting), default=self.sequence())
-        if oldest - self._order_base > KEEP_OLDER:
-            self._forget(oldest - self._order_base)
-
-    def _forget(self, count: int) -> None:
-        base = self._order_base + count
-        for line in self._order[:count]:
-            if line.owner is None:
-                self.counts["orphans"] += 1
-        del self._order[:count]
-        self._order_base = base
-        for kind, pool in self.pools.items():
-            if pool and pool[0].seq < base:
-                self.pools[kind] = [line for line in pool if line.seq >= base]
-
-    # ------------------------------------------------------------ lock and kernels
-
-    def _chains(self, call: Call) -> list[Option]:
-        """The sets (C4, C6, C7, C8, C9, C10) that could be the call's, cheapest first."""
-        if self.contiguous:
-            return []
-        options = self._printed_chains(call) if self.lock_lines else self._derived_chains(call)
-        options.sort(key=_cost)
-        if options:
-            limit = options[0][0] + 4 * SURE
-            options = [option for option in options[:KEEP_OPTIONS] if option[0] <= limit]
-        return options
-
-    def _printed_chains(self, call: Call) -> list[Option]:
-        """S41 and newer: the lock's acquisition and release are printed."""
-        lo, hi = call.entry_lo, call.entry_hi
-        first, last = call.start_seq, call.end_seq
-        release_last = call.returned_seq if call.prove_start is not None else last
-        prove_start = call.prove_start
-        options: list[Option] = []
-        takes = [line for line in self.pools[C4] if first <= line.seq < last]
-        for release in self.pools[C10]:
-            if not first <= release.seq < release_last:
-                continue
-            total = release.b
-            if prove_start is not None and total > prove_start + 1:
-                continue
-            cost = misfit(lo + total, hi + total + 1, release)
-            if cost > LIMIT:
-                continue
-            if prove_start is not None:
-                cost += _gap_cost(prove_start - total, 3.0, 0.5)
-            for take in takes:
-                if take.seq > release.seq:
-                    break
-                before = take.a + take.b
-                rest = total - before - release.a
-                if not 0 <= rest <= 3:
-                    continue
-                take_cost = misfit(lo + before, hi + before + 2, take)
-                if take_cost > LIMIT:
-                    continue
-                locked = cost + take_cost + (0.0 if rest <= 2 else 3.0)
-                acquired = (lo + before, hi + before + 2)
-                self._kernels(call, take, release, acquired, locked, options)
-        if not options:
-            self._partial_chains(call, takes, options)
-        return options
-
-    def _kernels(
-        self,
-        call: Call,
-        take: Line | None,
-        release: Line | None,
-        acquired: tuple[float, float],
-        cost: float,
-        options: list[Option],
-    ) -> None:
-        """Complete a lock's acquisition and release by the kernels' lines between them."""
-        lo, hi = acquired
-        first = call.start_seq if take is None else take.seq
-        last = call.end_seq if release is None else release.seq
-        found = False
-        for end in self.pools[C9]:
-            if not first <= end.seq < last:
-                continue
-            total, tail = end.b, end.a
-            if release is not None:
-                outside = release.a - total
-                if outside < -1 or outside > 450:
-                    continue
-                end_cost = _gap_cost(outside, 7.0, 1.0)
-            else:
-                end_cost = 0.0
-            end_cost += cost + misfit(lo + total, hi + total + 1, end)
-            if end_cost > cost + LIMIT:
-                continue
-            for batch in self.pools[C8]:
-                if batch.seq >= end.seq:
-                    break
-                if batch.seq < first:
-                    continue
-                batch_cost = end_cost + misfit(lo + total - tail - 7, hi + total - tail + 1, batch)
-                if batch_cost > cost + LIMIT:
-                    continue
-                opened = total - tail - batch.a
-                for barrier in self.pools[C7]:
-                    if barrier.seq >= batch.seq:
-                        break
-                    if barrier.seq < first:
-                        continue
-                    barrier_cost = batch_cost + misfit(lo + opened - 7, hi + opened + 1, barrier)
-                    if barrier_cost > cost + LIMIT:
-                        continue
-                    for ntt in self.pools[C6]:
-                        if ntt.seq >= barrier.seq:
-                            break
-                        if ntt.seq < first:
-                            continue
-                        slack = total - tail - batch.a - barrier.a - ntt.a
-                        if not -1 <= slack <= 10:
-                            continue
-                        ntt_cost = barrier_cost + misfit(lo + ntt.a, hi + ntt.a + 1, ntt)
-                        if ntt_cost > cost + LIMIT:
-                            continue
-                        ntt_cost += _SLACK_COST[slack] if 0 <= slack < 8 else 6.0
-                        options.append((ntt_cost, (take, ntt, barrier, batch, end, release)))
-                        found = True
-        if not found:
-            self._partial_kernels(call, take, release, acquired, cost, options)
-
-    def _partial_kernels(
-        self,
-        call: Call,
-        take: Line | None,
-        release: Line | None,
-        acquired: tuple[float, float],
-        cost: float,
-        options: list[Option],
-    ) -> None:
-        """What is left of the kernels' lines when some are missing, by their times alone."""
-        lo, hi = acquired
-        first = call.start_seq if take is None else take.seq
-        last = call.end_seq if release is None else release.seq
-
-        def nearest(kind: int, earliest: float, latest: float, own: int) -> Line | None:
-            best, best_cost, rivals = None, 4.0, 0
-            for line in self.pools[kind]:
-                if not first <= line.seq < last:
-                    continue
-                figure = line.b if own else line.a
-                fit = misfit(earliest + figure, latest + figure + 1, line)
-                if fit <= 4.0:
-                    rivals += 1
-                if fit < best_cost:
-                    best, best_cost = line, fit
-            return best if rivals == 1 else None
-
-        ntt = nearest(C6, lo, hi, 0)
-        end = nearest(C9, lo, hi, 1)
-        if end is not None and release is not None and not -1 <= release.a - end.b <= 450:
-            end = None
-        barrier = None if ntt is None else nearest(C7, lo + ntt.a, hi + ntt.a + 1, 0)
-        batch = None
-        if end is not None:
-            due = (lo + end.b - end.a - 7, hi + end.b - end.a + 1)
-            fits = [
-                line
-                for line in self.pools[C8]
-                if first <= line.seq < end.seq and misfit(*due, line) <= 4.0
-            ]
-            batch = fits[0] if len(fits) == 1 else None
-        elif barrier is not None and ntt is not None:
-            since = ntt.a + barrier.a
-            batch = nearest(C8, lo + since, hi + since + 2, 0)
-        if end is not None and batch is not None and ntt is not None:
-            known = end.a + batch.a + ntt.a + (0 if barrier is None else barrier.a)
-            if end.b < known - 1 or (barrier is not None and end.b > known + 10):
-                return
-        missing = sum(line is None for line in (ntt, barrier, batch, end))
-        weight = 0.0 if call.failed else MISSING
-        options.append((cost + weight * missing, (take, ntt, barrier, batch, end, release)))
-
-    def _partial_chains(self, call: Call, takes: list[Line], options: list[Option]) -> None:
-        """A call whose acquisition or release is missing from the log."""
-        lo, hi = call.entry_lo, call.entry_hi
-        last = call.returned_seq if call.prove_start is not None else call.end_seq
-        for take in takes:
-            before = take.a + take.b
-            cost = misfit(lo + before, hi + before + 2, take)
-            if cost <= 4.0:
-                acquired = (lo + before, hi + before + 2)
-                self._kernels(call, take, None, acquired, cost + MISSING, options)
-        for release in self.pools[C10]:
-            if not call.start_seq <= release.seq < last:
-                continue
-            total = release.b
-            if call.prove_start is not None and not call.prove_start - total >= -1:
-                continue
-            cost = misfit(lo + total, hi + total + 1, release)
-            if cost <= 4.0:
-                acquired = (lo + total - release.a - 2, hi + total - release.a + 1)
-                self._kernels(call, None, release, acquired, cost + MISSING, options)
-
-    def _derived_chains(self, call: Call) -> list[Option]:
-        """Before S41: a block of kernels' lines, placed by its end and by prep_msm."""
-        lo, hi = call.entry_lo, call.entry_hi
-        first, last = call.start_seq, call.end_seq
-        if call.end is None:
-            return []
-        options: list[Option] = []
-        preps = [line for line in self.pools[C2] if first <= line.seq < last]
-        setups = [
-            line
-            for line in self.pools[C1]
-            if first <= line.seq < last and misfit(lo + line.b, hi + line.b + 1, line) < 6.0
-        ]
-        setup_ms = min((line.b for line in setups), default=0) if len(setups) == 1 else None
-        previous: Line | None = None
-        for end in self.pools[C9]:
-            if end.seq >= last:
-                break
-            before, previous = previous, end
-            if end.seq < first:
-                continue
-            total, tail = end.b, end.a
-            # Acquired not before the entry; released not after the worker moved on.
-            acquired_lo, acquired_hi = end.lo - total - 1, end.hi - total
-            if acquired_hi < lo - 5:
-                continue
-            cost = 0.0
-            if call.next_pickup is not None and end.lo > call.next_pickup + 5:
-                continue
-            if call.end is not None and end.lo > call.end + 1:
-                continue
-            free = -math.inf if before is None or not self.single_gpu else before.hi
-            due = max(free, hi + (60 if setup_ms is None else setup_ms + 30))
-            if self.single_gpu:
-                cost += late_cost(acquired_lo - due)
-            wait = max(0.0, (acquired_lo + acquired_hi) / 2 - hi)
-            cost += min(6.0, 0.5 * (wait / max(total, 1)) ** 2)
-            for batch in reversed(self.pools[C8]):
-                if batch.seq >= end.seq or batch.seq < first:
-                    continue
-                batch_cost = cost + misfit(end.lo - tail - 8, end.hi - tail + 1, batch)
-                if batch_cost > cost + LIMIT:
-                    continue
-                opened_lo, opened_hi = end.lo - tail - batch.a - 8, end.hi - tail - batch.a + 1
-                for ntt in reversed(self.pools[C6]):
-                    if ntt.seq >= batch.seq or ntt.seq < first:
-                        continue
-                    barrier_ms = total - tail - batch.a - ntt.a
-                    if barrier_ms < -1:
-                        continue
-                    ntt_cost = batch_cost + misfit(
-                        end.lo - total + ntt.a - 1, end.hi - total + ntt.a + 2, ntt
-                    )
-                    if ntt_cost > cost + LIMIT:
-                        continue
-                    ntt_cost += self._prep_cost(
-                        preps, (lo, hi), setup_ms, barrier_ms, (opened_lo, opened_hi), batch
-                    )
-                    options.append((ntt_cost, (None, ntt, None, batch, end, None)))
-                    if self.single_gpu:
-                        break
-                if self.single_gpu:
-                    break
-        return options
-
-    def _prep_cost(
-        self,
-        preps: list[Line],
-        entry: tuple[float, float],
-        setup_ms: int | None,
-        barrier_ms: int,
-        opened: tuple[float, float],
-        batch: Line,
-    ) -> float:
-        """How badly the best prep_msm fits a barrier that ended in `opened`."""
-        best = 8.0
-        lo, hi = entry
-        spread = (0, 40) if setup_ms is None else (setup_ms, setup_ms + 1)
-        for prep in preps:
-            if prep.seq > batch.seq:
-                break
-            due_lo, due_hi = lo + spread[0] + prep.a, hi + spread[1] + prep.a + 1
-            fit = misfit(due_lo, due_hi, prep)
-            if fit > LIMIT:
-                continue
-            if barrier_ms > 4:  # the kernels waited, so the barrier opened when prep was done
-                fit += late_cost(max(opened[0] - due_hi, due_lo - opened[1]))
-            else:
-                fit += late_cost(due_lo - opened[1])
-            best = min(best, fit)
-        return best
-
-    def _tie(self, call: Call, options: list[Option]) -> None:
-        """Note when lines were written on which all likely chains agree: neighbours gain by it."""
-        best, lines = options[0]
-        rivals = [other for cost, other in options[1:] if cost - best < TIE_MARGIN]
-        take, ntt, barrier, batch, end, release = lines
-        if take is None:
-            return
-        locked = call.entry_lo + take.a + take.b + 1.0
-        times: list[float | None] = [locked, None, None, None, None, None]
-        if ntt is not None:
-            times[1] = locked + ntt.a + 0.5
-            if barrier is not None:
-                times[2] = locked + ntt.a + barrier.a + 1.0
-        if end is not None:
-            times[4] = locked + end.b + 0.5
-            if batch is not None:
-                times[3] = locked + end.b - end.a
-        if release is not None:
-            times[5] = call.entry_lo + release.b + 0.5
-        for index, line in enumerate(lines):
-            if line is not None and all(other[index] is line for other in rivals):
-                line.tied = times[index]
-
-    # ------------------------------------------------------------ the CPU's lines
-
-    def _bounds(self, line: Line) -> tuple[float, float, float, float]:
-        """The line's interval by clocks, and by neighbours whose times are known: lo, hi, lo, hi."""
-        index = line.seq - self._order_base
-        order = self._order
-        lo, hi = line.lo, line.hi
-        for at in range(index - 1, max(-1, index - 9), -1):
-            tied = order[at].tied
-            if tied is not None:
-                lo = tied - 1.5
-                break
-        for at in range(index + 1, min(len(order), index + 9)):
-            tied = order[at].tied
-            if tied is not None:
-                hi = tied + 1.5
-                break
-        return line.lo, line.hi, lo, hi
-
-    def _cpu_options(
-        self, call: Call, chain: tuple[Line | None, ...] | None
-    ) -> tuple[list[CpuOption], list[CpuOption]]:
-        """The sets (C1, C2, C3) that could be the call's; and those that a settled call took."""
-        take, ntt, barrier, batch, end, _ = chain or (None,) * 6
-        first, last = call.start_seq, call.end_seq
-        entry_lo, entry_hi = call.entry_lo, call.entry_hi
-        late_failure = call.failed
-        before_take = last if take is None else take.seq
-        setups: list[tuple[float, Line | None]] = []
-        for line in self.pools[C1]:
-            if not first <= line.seq <= before_take:
-                continue
-            if take is not None and line.b > take.a + 2:
-                continue
-            cost = misfit(entry_lo + line.b, entry_hi + line.b + 1, line)
-            if cost <= LIMIT:
-                setups.append((cost, line))
-        setups.sort(key=_first)
-        if not setups:
-            setups = [(MISSING, None)]
-        open_known: tuple[float, float] | None = None
-        waited = False
-        if take is not None and ntt is not None and barrier is not None:
-            since = take.a + take.b + ntt.a + barrier.a
-            open_known = (entry_lo + since, entry_hi + since + 5)
-            waited = barrier.a >= 2
-        elif end is not None and batch is not None and ntt is not None and take is None:
-            open_known = (end.lo - end.a - batch.a - 8, end.hi - end.a - batch.a + 1)
-            waited = end.b - end.a - batch.a - ntt.a > 4
-        before_open = min((line.seq for line in (barrier, batch) if line is not None), default=last)
-        returned = call.returned if call.returned is not None else -math.inf
-        options: list[CpuOption] = []
-        taken: list[CpuOption] = []
-        for setup_cost, setup in setups[:3]:
-            setup_ms = 0 if setup is None else setup.b
-            begun_lo, begun_hi = entry_lo + setup_ms, entry_hi + setup_ms + 1
-            if setup is None:
-                begun_hi += 30
-            for prep in self.pools[C2]:
-                if prep.seq < first or (setup is not None and prep.seq < setup.seq):
-                    continue
-                if prep.seq > before_open:
-                    break
-                due_lo, due_hi = begun_lo + prep.a, begun_hi + prep.a + 1.5
-                bounds = self._bounds(prep)
-                cost = misfit_within(due_lo, due_hi, bounds)
-                if open_known is not None:
-                    if waited:
-                        # It was written just before the barrier opened.
-                        cost = max(cost, late_cost(open_known[0] - 1 - due_hi))
-                    early = due_lo - open_known[1]
-                    if early > 0:
-                        cost += 1.0 + 0.4 * early
-                if cost > LIMIT:
-                    continue
-                cost += setup_cost
-                lo = max(bounds[0], bounds[2])
-                hi = max(lo, min(bounds[1], bounds[3]))
-                late = max(0.0, lo - due_hi)
-                done_lo, done_hi = max(lo, due_lo), min(hi, due_hi + late + 3)
-                if waited and open_known is not None:
-                    done_lo = max(done_lo, open_known[0] - 4)
-                    done_hi = max(done_lo, min(done_hi, open_known[1] + 1))
-                done_hi = max(done_lo, done_hi)
-                found = False
-                for b_g2 in self.pools[C3]:
-                    if b_g2.seq < prep.seq:
-                        continue
-                    if b_g2.seq > last:
-                        break
-                    due3 = (done_lo + b_g2.a, done_hi + b_g2.a + 2.5)
-                    bounds3 = self._bounds(b_g2)
-                    cost3 = misfit_within(*due3, bounds3)
-                    if cost3 > LIMIT:
-                        continue
-                    if call.end is not None and not call.failed:
-                        done3 = min(bounds3[1], due3[1])
-                        cost3 += 0.6 * late_cost(call.end - max(done3, returned) - 3)
-                    found = True
-                    option: CpuOption = (
-                        cost + cost3,
-                        (setup, prep, b_g2),
-                        ((done_lo, done_hi), (max(due3[0], bounds3[0]), max(due3[1], bounds3[0]))),
-                    )
-                    if _final(prep) or _final(b_g2):
-                        taken.append(option)
-                    else:
-                        options.append(option)
-                if not found or late_failure:
-                    alone: CpuOption = (
-                        cost + (0.0 if late_failure else MISSING),
-                        (setup, prep, None),
-                        ((done_lo, done_hi), (0.0, math.inf)),
-                    )
-                    (taken if _final(prep) else options).append(alone)
-        options.sort(key=_cost)
-        return options[:KEEP_OPTIONS], taken
-
     # ------------------------------------------------------------ settling
 
-    def _settle(self, call: Call) -> None:
-        """Give the call its lines for good, as its rivals allow."""
-        if self.contiguous:
-            self._settle_block(call)
-            return
-        near = [
-            other
-            for other in self.waiting
-            if other is not call
-            and other.end is not None
-            and abs(other.entry_lo - call.entry_lo) <= 8 * NEAR_MS
-        ]
-        chain = self._settle_chain(call, near)
-        self._settle_cpu(call, chain, near)
+    def _frontier(self) -> int:
+        """The place of the log before which every call that began has ended.
 
-    def _settle_chain(self, call: Call, near: list[Call]) -> tuple[Line | None, ...] | None:
-        options = _available(call.options or [])
-        if not options:
-            return None
-        taken = [option for option in call.options or () if option not in options]
-        mine = {line for _, lines in options for line in lines if line is not None}
-        rivals = [
-            other
-            for other in near
-            if other.options and any(line in mine for _, lines in other.options for line in lines)
+        An open call does not count once two later ones of its worker have ended: its end was lost.
+        """
+        expected = min(self._expected.values(), default=self.sequence() + 1)
+        for call in self.waiting:
+            if call.end is None:
+                return min(expected, call.start_seq)
+        return expected
+
+    def _give_up_lost(self) -> None:
+        """Open calls whose end won't come: two later ones of their worker ended, or a crowd."""
+        crowd = len(self.waiting) > MAX_WAITING_CALLS
+        for call in list(self.waiting):
+            if call.end is not None:
+                continue
+            if crowd or call.start_seq < self._ended.get(call.worker, (-1, -1))[1]:
+                crowd = False
+                self.waiting.remove(call)
+                self._lost.append(call)
+                call.end_seq = self.sequence()
+                self._list_options(call)
+        oldest = self.sequence() - GHOST_LINES
+        self._lost = [call for call in self._lost if call.end_seq > oldest]
+
+    def settle(self, *, force: bool = False) -> None:
+        """Settle every ended call whose rivals have all ended; with `force`, every ended call."""
+        self._give_up_lost()
+        frontier = 1 << 62 if force else self._frontier()
+        ripe = [call for call in self.waiting if call.end is not None and call.end_seq <= frontier]
+        if not ripe:
+            return
+        if self.contiguous:
+            for call in ripe:
+                self._settle_block(call)
+        elif self.lock_lines:
+            self._settle_chains(ripe)
+        else:
+            ripe = self._settle_handed(ripe, frontier)
+        if not ripe:
+            return
+        if not self.contiguous:
+            self._settle_cpu(ripe)
+        gone = set(ripe)
+        self.waiting = [call for call in self.waiting if call not in gone]
+        for call in ripe:
+            call.settled = True
+            call.chains, call.cpu_options = [], []
+            if call.failed:
+                self._ghosts.append(call)
+            self._on_settled(call)
+        self._prune()
+
+    def _settle_chains(self, ripe: Sequence[Call]) -> None:
+        """S41 and newer: give these calls their lock's and kernels' lines."""
+        ended = [call for call in self.waiting if call.end is not None]
+        near = sorted([*self._lost, *ended], key=_entry_of)
+        excused = {call for call in ended if call.failed}
+        chains = {call: self._possible(call) for call in near}
+        contest = Contest(chains, _all_figures, excused=excused)
+        for call in ripe:
+            verdict, doubts = contest.verdict(call)
+            if not verdict.option.lines:  # its likely lines are all taken: what is left?
+                verdict = Verdict(self._leftover(call), 0.0, None)
+            contest.give(call, verdict.option)
+            self._own_chain(call, verdict)
+            for other, sure in doubts.items():
+                other.margin = min(other.margin, sure)
+
+    def _possible(self, call: Call) -> list[Option]:
+        """The chains that nobody has taken a line of, and the lock meanwhile."""
+        holds = self._holds.get(call.lock, ())
+        return [
+            option
+            for option in _available(call.chains)
+            if option.hold is None or not overlaps(option.hold, holds)
         ]
-        best, margin = search(
-            options, [_available(rival.options or []) for rival in rivals[:7]], _chain_figures
-        )
-        if best is None:
-            return None
-        margin = min(margin, _regret(best, taken, _chain_figures, "kernel_sure"))
-        take, ntt, barrier, batch, end, release = best[1]
-        certain = margin >= SURE and len(rivals) <= 7
-        if not self.lock_lines:
-            certain = certain and best[0] < 2 * SURE
-        level = "exact" if certain and best[0] < 3 * SURE + MISSING else "inferred"
-        for kind, line in zip((C4, C6, C7, C8, C9, C10), best[1], strict=True):
-            if line is not None:
-                self._own(call, kind, line)
+
+    def _leftover(self, call: Call) -> Option:
+        free = {
+            kind: [line for line in pool if line.owner is None] for kind, pool in self.pools.items()
+        }
+        options = printed_chains(call, free)
+        return options[0] if options else NOTHING
+
+    def _own_chain(self, call: Call, verdict: Verdict) -> None:
+        option = verdict.option
+        if not option.lines:
+            return
+        margin = min(verdict.margin, call.margin)
+        level = "exact" if margin >= SURE and option.cost < POOR else "inferred"
+        if self._unsure(call) or None in option.lines:
+            level = "inferred"
+        self._own(call, CHAIN, verdict, margin)
+        take, ntt, barrier, batch, end, release = option.lines
         if take is not None or release is not None:
             call.lock_sure = level
+        if level == "exact" and option.hold is not None:
+            self._holds.setdefault(call.lock, deque(maxlen=KEEP_HOLDS)).append(option.hold)
         if any(line is not None for line in (ntt, barrier, batch, end)):
             call.kernel_sure = level
-        return best[1]
 
-    def _settle_cpu(
-        self, call: Call, chain: tuple[Line | None, ...] | None, near: Iterable[Call]
-    ) -> None:
-        options, taken = self._cpu_options(call, chain)
-        if not options:
-            return
-        mine = {line for _, lines, _ in options for line in lines if line is not None}
-        rivals: list[list[CpuOption]] = []
-        for other in near:
-            if abs(other.entry_lo - call.entry_lo) > 2 * NEAR_MS:
+    def _settle_handed(self, ripe: Sequence[Call], frontier: int) -> list[Call]:
+        """Before S41: give these calls their blocks, as far as it is decided whose they are."""
+        handover = self._handover
+        if handover.one_lock:
+            # Nothing tells S30 from its neighbours, and who has which GPU may not be known.
+            handover.doubtful = self._maybe_s30 or min(self.locks, default=0) < 0
+            handover.one_lock = len(self.locks) <= 1 or handover.doubtful
+        ended = [call for call in self.waiting if call.end is not None]
+        handover.hand_out(self.pools, frontier, [*self._lost, *ended])
+        workers = max(1, len({call.worker for call in self.waiting}))
+        patience = 0 if frontier > self.sequence() + 1 else PATIENCE + 2 * workers
+        settled: list[Call] = []
+        decided = handover.decided(ripe, frontier, patience)
+        sharpened = handover.sharpened(
+            self.pools, (call for call, block, _ in decided if block is not None)
+        )
+        for call, rough, margin in decided:
+            settled.append(call)
+            if rough is None:
                 continue
-            other_chain = other.options[0][1] if other.options else None
-            theirs, _ = self._cpu_options(other, other_chain)
-            if any(line in mine for _, lines, _ in theirs for line in lines):
-                rivals.append(theirs)
-        best, margin = search(options, rivals[:7], _cpu_figures, _disorder)
-        if best is None:
+            block = sharpened[call]
+            sure = min(margin, block.sure) >= SURE
+            level = "exact" if sure and not self._unsure(call) else "inferred"
+            for kind, line in zip((C6, C8, C9), block.lines, strict=True):
+                if line is not None:
+                    call.lines[kind] = line
+                    line.owner = call
+                    self.counts["owned"] += 1
+            call.lock_sure = call.kernel_sure = level
+            if level == "exact":
+                _tie_block(block)
+            if sure and call.next_waited and call.next_pickup is not None:
+                self._learn_freeing(call.next_pickup - sum(block.ended) / 2)
+            call.block = block
+            call.lock = 0 if handover.one_lock else call.lock
+            call.cpu_options = self._derived_preparations(call, block)
+        if settled:
+            oldest = min(
+                (call.start_seq for call in self.waiting if call not in settled),
+                default=frontier,
+            )
+            handover.settle(settled, min(oldest, frontier))
+        return settled
+
+    def _settle_cpu(self, ripe: Sequence[Call]) -> None:
+        """Give these calls, whose chains are known, their CPU lines."""
+        self._ghosts = [
+            ghost for ghost in self._ghosts if ghost.end_seq > self.sequence() - GHOST_LINES
+        ]
+        ended = [call for call in self.waiting if call.end is not None]
+        for ghost in self._ghosts:
+            ghost.cpu_options = self._preparations(ghost)
+        near = sorted([*self._ghosts, *self._lost, *ended], key=_entry_of)
+        excused = {call for call in near if call.failed}
+        options = {call: _available(call.cpu_options) for call in near}
+        contest = Contest(options, _cpu_figures, self._all_preparations, excused)
+        fresh = [call for call in ripe if contest.contested(call)]
+        if fresh:
+            for call in fresh:
+                call.cpu_options = self._preparations(call)
+                options[call] = _available(call.cpu_options)
+            contest = Contest(options, _cpu_figures, self._all_preparations, excused)
+        for call in ripe:
+            verdict, doubts = contest.verdict(call)
+            contest.give(call, verdict.option)
+            self._own_cpu(call, verdict)
+            for other, sure in doubts.items():
+                other.cpu_margin = min(other.cpu_margin, sure)
+
+    def _own_cpu(self, call: Call, verdict: Verdict) -> None:
+        option = verdict.option
+        if not option.lines or (option.lines[1] is None and option.lines[2] is None):
+            if option.lines and option.lines[0] is not None:
+                self._own(call, CPU, verdict, verdict.margin)
             return
-        margin = min(margin, _regret(best, taken, _cpu_figures, "cpu_sure"))
-        for kind, line in zip((C1, C2, C3), best[1], strict=True):
-            if line is not None:
-                self._own(call, kind, line)
-        sure = margin >= SURE and best[0] < 2 * SURE and len(rivals) <= 7
+        margin = min(verdict.margin, call.cpu_margin)
+        if call.kernel_sure == "inferred":  # what its barrier says of prep_msm isn't sure either
+            margin = min(margin, SURE / 2)
+        sure = margin >= SURE and option.cost < POOR_CPU and not self._unsure(call)
+        self._own(call, CPU, verdict, margin)
         call.cpu_sure = "exact" if sure else "inferred"
         if sure:
-            for line, (lo, hi) in zip(best[1][1:], best[2], strict=True):
-                if line is not None and line.tied is None and hi - lo < 12:
-                    line.tied = (lo + hi) / 2
+            for line, due in zip(option.lines, option.due, strict=True):
+                if line is not None and due is not None and line.tied is None:
+                    line.tied = due
+
+    def _own(self, call: Call, kinds: Iterable[int], verdict: Verdict, margin: float) -> None:
+        """Give the call its lines; what a toss-up leaves open stays without figure."""
+        rival = verdict.rival.lines if verdict.rival is not None and margin < TOSS_UP else ()
+        for index, (kind, line) in enumerate(zip(kinds, verdict.option.lines, strict=True)):
+            if line is None:
+                continue
+            line.owner = call
+            self.counts["owned"] += 1
+            other = rival[index] if rival else line
+            if kind in CPU and other is not line and (other is None or abs(other.a - line.a) > 1):
+                continue
+            call.lines[kind] = line
 
     def _settle_block(self, call: Call) -> None:
         """S16–S18: the block of lines that ended last before GPU_END."""
@@ -707,121 +434,283 @@ class Attributor:
         block = min(fits, key=lambda lines: abs((call.gpu_ms or 0) - lines[C11].b))
         self._blocks.remove(block)
         for kind, line in block.items():
-            self._own(call, kind, line)
+            call.lines[kind] = line
+            line.owner = call
+            self.counts["owned"] += 1
         level = "exact" if C1 in block and C9 in block else "inferred"
         call.kernel_sure = call.cpu_sure = level
 
-    def _own(self, call: Call, kind: int, line: Line) -> None:
-        call.lines[kind] = line
-        line.owner = call
-        self.counts["owned"] += 1
+    # ------------------------------------------------------------ housekeeping
 
+    def _prune(self) -> None:
+        """Drop lines that no call to come can own: those written before all of them opened."""
+        oldest = min((call.start_seq for call in self.waiting), default=self.sequence())
+        if self._ghosts:
+            oldest = min(oldest, self._ghosts[0].end_seq)
+        oldest = min([oldest, *self._expected.values(), *(call.start_seq for call in self._lost)])
+        if oldest - self._order_base > KEEP_OLDER:
+            self._forget(oldest - self._order_base)
 
-LIMIT = 13.0  # a single line costs at most so much: 700 ms late
+    def _forget(self, count: int) -> None:
+        base = self._order_base + count
+        for line in self._order[:count]:
+            if line.owner is None:
+                self.counts["orphans"] += 1
+        del self._order[:count]
+        self._order_base = base
+        for kind, pool in self.pools.items():
+            if pool and pool[0].seq < base:
+                self.pools[kind] = [line for line in pool if line.seq >= base]
+        self._blocks = [block for block in self._blocks if block[C11].seq >= base]
 
+    # ------------------------------------------------------------ the CPU's lines
 
-AnyOption = TypeVar("AnyOption", bound=tuple[Any, ...])
+    def _supported(self, call: Call, chains: list[Option]) -> list[Option]:
+        """The chains, with what it costs to find CPU lines for each where there is a choice."""
+        if len(chains) < 2 or chains[1].cost > chains[0].cost + HORIZON or call.failed:
+            return chains
+        limit = chains[0].cost + HORIZON
+        likely = [chain for chain in chains if chain.cost <= limit]
+        keys = [_barrier_key(chain.lines) for chain in likely]
+        if len(set(keys)) == 1:
+            return likely
+        told: list[Option] = []
+        known: dict[object, float] = {}
+        for chain, key in zip(likely, keys, strict=True):
+            if key not in known:
+                cpu = self._printed_preparations(call, chain.lines)
+                known[key] = min(cpu[0].cost, MISSING) if cpu else MISSING
+            told.append(chain._replace(cost=chain.cost + known[key]))
+        told.sort(key=_cost_of)
+        return told
 
+    def _all_preparations(self, call: Call) -> list[Option]:
+        """The same as `_preparations`, with all that is hardly likely, and free."""
+        return _available(self._preparations(call, full=True))
 
-def search(
-    mine: list[AnyOption],
-    rivals: list[list[AnyOption]],
-    figures: Callable[[tuple[Line | None, ...]], tuple[int | None, ...]],
-    between: Callable[[AnyOption, AnyOption], float] | None = None,
-) -> tuple[AnyOption | None, float]:
-    """My option in the cheapest assignment of me and my rivals, and how much the next one costs.
-
-    An option is (cost, lines, …). The next one is the cheapest whose `figures` for me differ. Each
-    line is used once; `between` is the cost of two options standing side by side. A rival may go
-    without, at the cost of what it then lacks.
-    """
-    if not mine:
-        return None, 0.0
-    without = 4 * MISSING
-    floor = [min((option[0] for option in options), default=without) for options in rivals]
-    rest = [sum(floor[index:]) for index in range(len(floor) + 1)]
-    steps = 0
-
-    def cheapest(
-        index: int, chosen: tuple[AnyOption, ...], used: frozenset[Line], limit: float
-    ) -> float:
-        nonlocal steps
-        if index == len(rivals):
-            return 0.0
-        best = limit
-        for option in rivals[index]:
-            steps += 1
-            if option[0] + rest[index + 1] >= best or steps > SEARCH_STEPS:
-                break
-            lines = [line for line in option[1] if line is not None]
-            if any(line in used for line in lines):
-                continue
-            cost: float = option[0]
-            if between is not None:
-                for other in chosen:
-                    cost += between(other, option)
-                if cost + rest[index + 1] >= best:
-                    continue
-            below = cheapest(index + 1, (*chosen, option), used.union(lines), best - cost)
-            best = min(best, cost + below)
-        if without + rest[index + 1] < best:
-            best = min(best, without + cheapest(index + 1, chosen, used, best - without))
-        return best
-
-    totals: list[tuple[float, AnyOption]] = []
-    bound = math.inf
-    for option in mine:
-        if option[0] + rest[0] > bound + 2 * SURE:
-            continue
-        used = frozenset(line for line in option[1] if line is not None)
-        total = option[0] + cheapest(0, (option,), used, without * (len(rivals) + 1))
-        totals.append((total, option))
-        bound = min(bound, total)
-    totals.sort(key=_first_total)
-    best_total, best = totals[0]
-    chosen_figures = figures(best[1])
-    margin = 4 * SURE
-    for total, option in totals[1:]:
-        if figures(option[1]) != chosen_figures:
-            margin = total - best_total
-            break
-    if steps > SEARCH_STEPS:
-        margin = min(margin, 0.0)
-    return best, margin
-
-
-def _disorder(one: CpuOption, other: CpuOption) -> float:
-    """The cost of lines standing in the file in another order than they would be written in."""
-    cost = 0.0
-    for line, (lo, hi) in zip(one[1][1:], one[2], strict=True):
-        if line is None:
-            continue
-        for beside, (beside_lo, beside_hi) in zip(other[1][1:], other[2], strict=True):
-            if beside is None:
-                continue
-            if line.seq < beside.seq:
-                cost += late_cost(lo - beside_hi - 1.0)
+    def _preparations(self, call: Call, *, full: bool = False) -> list[Option]:
+        """The sets (C1, C2, C3) that could be the call's, given what is known of its chain."""
+        if self.lock_lines:
+            chain: tuple[Line | None, ...] | None
+            if call.settled or any(kind in call.lines for kind in CHAIN):
+                chain = tuple(call.lines.get(kind) for kind in CHAIN)
             else:
-                cost += late_cost(beside_lo - hi - 1.0)
-    return cost
+                free = _available(call.chains)
+                chain = free[0].lines if free else None
+            return self._printed_preparations(call, chain, full=full)
+        if full or call.failed:
+            return self._derived_preparations(call, call.block, full=full)
+        return call.cpu_options
+
+    def _printed_preparations(
+        self, call: Call, chain: tuple[Line | None, ...] | None, *, full: bool = False
+    ) -> list[Option]:
+        take, ntt, barrier, batch, end, _ = chain or (None,) * 6
+        last = self.sequence() + 1 if call.failed else call.end_seq
+        opened: Barrier | None = None
+        before = min((line.seq for line in (barrier, batch) if line is not None), default=last)
+        if take is not None and ntt is not None and barrier is not None:
+            since = take.a + take.b + ntt.a + barrier.a
+            window = (call.entry_lo + since, call.entry_hi + since + 5)
+            if end is not None and batch is not None:
+                by_end = end.a + batch.a
+                window = (
+                    max(window[0], end.lo - by_end - 6),
+                    max(window[0], min(window[1], end.hi - by_end + 1)),
+                )
+            opened = Barrier(window, barrier.a >= WAITED_MS, before)
+        elif before < last:
+            opened = Barrier((-math.inf, math.inf), waited=False, before=before)
+        limit = (call.end_seq, None) if take is None else (take.seq, take.a)
+        return preparations(
+            call,
+            self.pools,
+            self._bounds,
+            setup_limit=limit,
+            barrier=opened,
+            finish=self._finish(call, None),
+            last=last,
+            full=full,
+        )
+
+    def _derived_preparations(
+        self, call: Call, block: Block | None, *, full: bool = False
+    ) -> list[Option]:
+        last = self.sequence() + 1 if call.failed else call.end_seq
+        barrier, before = None, call.end_seq
+        if block is not None:
+            before = block.first_seq
+            batch = block.lines[1]
+            if batch is not None and block.opened is not None:
+                soon = math.inf if block.soon is None or not block.waited else block.soon
+                barrier = Barrier(block.opened, block.waited, batch.seq, soon)
+        return preparations(
+            call,
+            self.pools,
+            self._bounds,
+            setup_limit=(before, None),
+            barrier=barrier,
+            finish=self._finish(call, block),
+            last=last if call.failed else min(last, call.done_seq),
+            full=full,
+        )
+
+    def _bounds(self, line: Line) -> Bounds:
+        """When a line was written, by clocks and by neighbours whose times are known."""
+        index = line.seq - self._order_base
+        order = self._order
+        lo, hi = line.lo, line.hi
+        for at in range(index - 1, max(-1, index - 1 - NEIGHBOURS), -1):
+            tied = order[at].tied
+            if tied is not None and tied[0] - 0.5 > lo:
+                lo = tied[0] - 0.5
+        for at in range(index + 1, min(len(order), index + 1 + NEIGHBOURS)):
+            tied = order[at].tied
+            if tied is not None:
+                latest = max(tied[1], order[at].lo) + GRACE_MS
+                hi = min(hi, latest)
+        return Bounds(line.lo, line.hi, lo, hi)
+
+    def _tie_chain(self, call: Call) -> None:
+        """Note when lines were due on which all likely chains agree: neighbours gain by it."""
+        best = call.chains[0]
+        rivals = [other for other in call.chains[1:] if other.cost - best.cost < TIE_MARGIN]
+        for index, (line, due) in enumerate(zip(best.lines, best.due, strict=True)):
+            if line is None or due is None:
+                continue
+            if all(other.lines[index] is line for other in rivals):
+                line.tied = due
+
+    # ------------------------------------------------------------ before S41
+
+    def _epilogue(self, call: Call) -> None:
+        """S19–S23: the call's own last line, and what it says of the end of all work."""
+        best, best_cost = None, SURE
+        for line in self.pools[C11]:
+            if line.owner is not None or not call.start_seq <= line.seq < call.end_seq:
+                continue
+            if call.gpu_ms is not None and call.gpu_ms < line.b:
+                continue
+            cost = misfit(call.entry_lo + line.b, call.entry_hi + line.b + 1, line)
+            if call.gpu_ms is not None:
+                cost += gap_cost(call.gpu_ms - line.b, 4.0, 1.0)
+            if cost < best_cost:
+                best, best_cost = line, cost
+        if best is None:
+            return
+        best.owner = call
+        call.lines[C11] = best
+        self.counts["owned"] += 1
+        call.deadline_seq = min(call.deadline_seq, best.seq)
+        since = best.b - best.a
+        call.done = (call.entry_lo + since - 1, call.entry_hi + since + 1)
+        call.done_seq = best.seq
+
+    def _learn_freeing(self, gap_ms: float) -> None:
+        """Remember how long a worker's next pickup came after its block."""
+        self._freeing.append(gap_ms)
+        insort(self._freeing_sorted, gap_ms)
+        known = self._freeing_sorted
+        if len(known) > KEEP_FREEING:
+            del known[bisect_left(known, self._freeing.pop(0))]
+        if len(self._freeing) % 8 == 0 or len(known) < KEEP_FREEING:
+            self._freeing_best = max(_log_density(known, gap) for gap in known[::4])
+
+    def _usual_freeing(self) -> float | None:
+        known = self._freeing_sorted
+        return known[len(known) // 2] if len(known) >= MIN_FREEING else None
+
+    def _moved_on_cost(self, call: Call, ended: Window) -> float:
+        """The cost of its worker's next pickup so long after the call's block, by what is usual."""
+        known = self._freeing_sorted
+        pickup = call.next_pickup
+        if pickup is None or not call.next_waited or call.done:
+            return 0.0
+        least, most = pickup - ended[1], pickup - ended[0]
+        soon = SOON_WEIGHT * math.log(1.0 + max(0.0, least) / SOON_MS)
+        if len(known) < MIN_FREEING:
+            return soon
+        at = bisect_left(known, least)
+        usual = known[at] if at < len(known) else most
+        gap = min(max(usual, least), most)
+        return soon + max(0.0, self._freeing_best - _log_density(known, gap))
+
+    def _finish(self, call: Call, block: Block | None) -> Finish | None:
+        """What the call's end says of the end of its work, if this block is its own."""
+        if call.end is None or call.failed:
+            return None
+        if call.returned is not None:
+            return Finish(call.end, FINISH_MS, call.returned)
+        if block is None:
+            return None
+        if call.done is not None:
+            return Finish(call.done[0], EPILOGUE_MS, block.ended[1])
+        if call.next_waited and call.next_pickup is not None:
+            return Finish(call.end, FINISH_MS, call.next_pickup)
+        usual = self._usual_freeing()
+        returned = block.ended[1] + (30.0 if usual is None else 6.0 + 3.0 * usual)
+        return Finish(call.end, FINISH_MS, returned)
+
+    def _fit(self, call: Call, block: Block) -> tuple[float, Window]:
+        """The cost of a block being a call's, whoever else may want it; and when it began then."""
+        end = block.lines[2]
+        if end.seq >= call.deadline_seq:
+            return FORBIDDEN, block.begun
+        fits: list[tuple[float, Window]] = []
+        best = MISSING
+        for option in call.cpu_options:
+            if option.cost > best + TIE_MARGIN:
+                break
+            agreement = option.cost + self._agreement(call, block, option)
+            prepared = option.due[1] if option.lines[1] is not None else None
+            begun = block.begun
+            if block.waited and block.opened is not None and prepared is not None:
+                # It began so long before prep_msm was done as its kernels and their wait took.
+                back = block.opened[1] - block.begun[1]
+                lo = max(block.begun[0], prepared[0] - back, call.begun[0])
+                hi = min(block.begun[1], prepared[1] - back + 4)
+                agreement += 2.0 * early_cost(lo - hi)
+                begun = (min(lo, hi), max(lo, hi) + 0.5)
+            if agreement < MISSING:
+                fits.append((agreement, begun))
+                best = min(best, agreement)
+        near = [window for agreement, window in fits if agreement <= best + TIE_MARGIN]
+        if not near:
+            return best, block.begun
+        return best, (min(lo for lo, _ in near), max(hi for _, hi in near))
+
+    def _agreement(self, call: Call, block: Block, option: Option) -> float:
+        """The cost of a block and CPU lines being of one call."""
+        _, prep, b_g2 = option.lines
+        _, due2, due3 = option.due
+        cost = 0.0
+        batch = block.lines[1]
+        if prep is not None and due2 is not None and block.opened is not None:
+            if batch is not None and prep.seq > batch.seq:
+                return FORBIDDEN
+            if due2[0] > block.opened[1]:
+                cost += 2.0 + 2.0 * early_cost(due2[0] - block.opened[1])
+            elif block.waited and due2[1] < block.opened[0]:
+                cost += start_cost(block.opened[0] - due2[1])
+        if b_g2 is not None and due3 is not None:
+            written = min(b_g2.hi, max(due3[1], b_g2.lo))
+            finish = self._finish(call, block)
+            if finish is not None:
+                cost += finish_cost(finish, written)
+                if call.done is not None:
+                    cost += early_cost(block.ended[0] - call.done[1])
+        return cost
 
 
-def _regret(
-    best: AnyOption,
-    taken: list[AnyOption],
-    figures: Callable[[tuple[Line | None, ...]], tuple[int | None, ...]],
-    level: str,
-) -> float:
-    """How much dearer the best option is to replace by one that an unsure call has taken from us."""
-    least = math.inf
-    chosen = figures(best[1])
-    for option in taken:
-        if figures(option[1]) != chosen and any(
-            line is not None and line.owner is not None and getattr(line.owner, level) != "exact"
-            for line in option[1]
-        ):
-            least = min(least, option[0] - best[0])
-    return least
+def _tie_block(block: Block) -> None:
+    """Note when the block's lines were due."""
+    ntt, batch, end = block.lines
+    lo, hi = block.begun
+    if ntt is not None:
+        ntt.tied = (lo + ntt.a, hi + ntt.a + 1)
+    if batch is not None:
+        batch.tied = (lo + end.b - end.a - 1, hi + end.b - end.a + 1)
+    end.tied = (lo + end.b, hi + end.b + 1)
 
 
 def bound_entry(call: Call) -> None:
@@ -834,46 +723,68 @@ def bound_entry(call: Call) -> None:
         hi = min(hi, call.returned + 1.0 - call.prove_start)
     if hi == math.inf:
         hi = lo + (3.0 if call.spawn is not None else 25.0)
+    else:
+        lo = max(lo, hi - ENTRY_MS)
     call.entry_lo = lo
     call.entry_hi = max(hi, lo + 1.0)
 
 
-def _gap_cost(gap_ms: float, usual_ms: float, weight: float) -> float:
-    """The cost of a gap that is usually at most `usual_ms`."""
-    return 0.0 if gap_ms <= usual_ms else weight * math.log(gap_ms / usual_ms)
+def _log_density(known: Sequence[float], gap_ms: float) -> float:
+    """The logarithm of how often a gap so long was seen, per ms; `known` is sorted."""
+    width = 2.0 + 0.15 * abs(gap_ms)
+    near = bisect_right(known, gap_ms + width) - bisect_left(known, gap_ms - width)
+    return math.log((near + 0.2) / (len(known) + 1) / width)
 
 
-def _cost(option: Option | CpuOption) -> float:
-    return option[0]
+def _begun(call: Call) -> Window:
+    """When the call's CPU thread was started, by its likeliest C1; it asks for the lock then."""
+    best = call.cpu_options[0].cost if call.cpu_options else 0.0
+    lo, hi = math.inf, -math.inf
+    for option in call.cpu_options:
+        setup, due = option.lines[0], option.due[0]
+        if option.cost > best + SURE:
+            break
+        if setup is None or due is None:
+            lo, hi = min(lo, call.entry_lo), max(hi, call.entry_hi + UNKNOWN_SETUP_MS)
+        else:
+            lo, hi = min(lo, max(due[0], setup.lo)), max(hi, due[1], setup.lo)
+    return (lo, hi) if lo <= hi else (call.entry_lo, call.entry_hi + UNKNOWN_SETUP_MS)
 
 
-def _first(pair: tuple[float, Line | None]) -> float:
-    return pair[0]
+def _entry_of(call: Call) -> float:
+    return call.entry_lo
 
 
-def _first_total(pair: tuple[float, object]) -> float:
-    return pair[0]
+def _barrier_key(chain: Sequence[Line | None]) -> object:
+    """What a chain says of prep_msm: chains of which it is the same ask for the same CPU lines."""
+    take, ntt, barrier, batch, _, _ = chain
+    if take is None or ntt is None or barrier is None or batch is None:
+        return chain
+    since = take.a + take.b + ntt.a + barrier.a
+    return since // 2, barrier.a >= WAITED_MS
 
 
-def _final(line: Line) -> bool:
-    return line.owner is not None
+def _cost_of(option: Option) -> float:
+    return option.cost
 
 
-def _available(options: list[Option]) -> list[Option]:
+def _available(options: Sequence[Option]) -> list[Option]:
     return [
         option
         for option in options
-        if all(line is None or line.owner is None for line in option[1])
+        if all(line is None or line.owner is None for line in option.lines)
     ]
 
 
-def _chain_figures(lines: tuple[Line | None, ...]) -> tuple[int | None, ...]:
+def _all_figures(lines: Sequence[Line | None]) -> tuple[int | None, ...]:
     """All that is shown of a chain."""
     return tuple(
         figure for line in lines for figure in ((None, None) if line is None else (line.a, line.b))
     )
 
 
-def _cpu_figures(lines: tuple[Line | None, ...]) -> tuple[int | None, ...]:
+def _cpu_figures(lines: Sequence[Line | None]) -> tuple[int | None, ...]:
+    if not lines:
+        return (None, None)
     _, prep, b_g2 = lines
     return (None if prep is None else prep.a, None if b_g2 is None else b_g2.a)

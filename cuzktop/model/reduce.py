@@ -7,6 +7,7 @@ two pieces gives the same model.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -28,6 +29,9 @@ from cuzktop.model.state import (
 )
 
 RESTART_MS = 5000  # TIMELINE falls back by less than this when lines are printed out of order
+SHORTEST_CALL_MS = 50  # a worker that moves on sooner had nothing to prove
+WAITED_IN_QUEUE_MS = 3  # an item that lay so long was picked up as soon as a worker was free
+EPOCH_LATE_US = 50_000  # the start line's stamp is at most so late; more is a clock that was set
 STEP_MS = 5000  # a wall clock that is further off TIMELINE than this has been set
 ONE_GPU_UNTIL = 30  # up to this step partitions ran on GPU 0 whatever the label said
 UNSURE_UNTIL = 32  # the start lines of these two steps are those of the last ones before
@@ -62,6 +66,7 @@ class Model:
         self.orphan_events = 0
         self._empty = True  # the run has no content: the next start line opens it, not another
         self._order = 0
+        self._torn = False  # the next TIMELINE event's line was cut by the lines above it
         self.attributor = Attributor(self._settled)
         self._ended_monos: list[Job] = []  # proofs in one piece whose completion is not said yet
         self._undispatched: list[Job] = []
@@ -130,16 +135,30 @@ class Model:
         run.timeline_seen = True
         if run.first_at is None:
             run.first_at = float(at_ms)
-        self.attributor.clocked(at_ms + 1.0)
+        if self._torn:  # read before the lines above were written, so that it bounds none
+            self._torn = False
+        else:
+            self.attributor.clocked(at_ms + 1.0)
         if at_ms > run.clock:
+            run.clock = float(at_ms)
+
+    def head_seen(self, event: ev.HeadSeen) -> None:
+        """A TIMELINE line is cut: its offset is a clock here, and none where its event comes."""
+        self._torn = True
+        at_ms, run = event.at_ms, self.run
+        if at_ms is not None and run.timeline_seen and at_ms >= run.clock:
+            self.attributor.clocked(at_ms + 1.0)
             run.clock = float(at_ms)
 
     def _pair(self, wall_us: int, at_ms: int, *, after: bool) -> None:
         """Bound TIMELINE's zero by a tracing line just after (or before) an event of its thread."""
         run = self.run
-        if run.epoch_known:
-            return
         bound = wall_us - at_ms * 1000
+        if run.epoch_known:
+            # The start line may have been stamped late; no line after it can be earlier than due.
+            if after and run.epoch_us is not None and 0 < run.epoch_us - bound <= EPOCH_LATE_US:
+                run.epoch_us = bound
+            return
         if after:
             run.epoch_hi = min(run.epoch_hi, bound)
         else:
@@ -157,6 +176,7 @@ class Model:
         self.run = Run(self.run.index + 1, first_wall_us=wall_us)
         self._empty = True
         self.attributor = Attributor(self._settled)
+        self.attributor.from_start = True
         self._ended_monos.clear()
         self._undispatched.clear()
         self._loading.clear()
@@ -182,6 +202,7 @@ class Model:
         if not self._empty:
             self._start_run(event.wall_us)
         self.run.first_wall_us = self.run.began_us = event.wall_us
+        self.attributor.from_start = True
         self._empty = False
 
     def engine_started(self, event: ev.EngineStarted) -> None:
@@ -194,6 +215,7 @@ class Model:
             run.first_wall_us = event.wall_us
         run.started_us = run.epoch_us = event.wall_us
         run.epoch_known = True
+        self.attributor.from_start = True
         self._empty = False
 
     def tick(self, event: ev.Tick) -> None:
@@ -204,9 +226,13 @@ class Model:
         """A fingerprint narrows the range of steps."""
         run = self.run
         run.told = True
-        run.step_lo = max(run.step_lo, event.first)
-        run.step_hi = min(run.step_hi, event.last)
-        self.attributor.contiguous = run.step_hi <= 18
+        self._narrow(event.first, event.last)
+
+    def _narrow(self, first: int, last: int) -> None:
+        """Only these steps are still possible."""
+        run = self.run
+        run.step_lo, run.step_hi = max(run.step_lo, first), min(run.step_hi, last)
+        self.attributor.steps(run.step_lo, run.step_hi)
 
     def setting_seen(self, event: ev.SettingSeen) -> None:
         """A start-up line states a setting."""
@@ -216,6 +242,7 @@ class Model:
         """The worker → GPU map."""
         self.run.worker_gpu[event.worker] = event.gpu
         self._gpu(self._card(event.gpu)).workers.add(event.worker)
+        self.attributor.locks.add(self._lock_of(event.worker))
 
     def gpu_count(self, event: ev.GpuCount) -> None:
         """The daemon's GPUs."""
@@ -242,7 +269,7 @@ class Model:
         batches = ("porep", "snap")
         if any(call.partition.index is None and call.partition.kind in batches for call in calls):
             return  # a batch has always been spread over all cards
-        run.step_lo = ONE_GPU_UNTIL + 1
+        self._narrow(ONE_GPU_UNTIL + 1, run.step_hi)
         run.told = True
         for worker, label in run.worker_gpu.items():
             for gpu in run.gpus.values():
@@ -262,11 +289,17 @@ class Model:
             begun = [*before.history.start, *(other.start for other in before.open_calls.values())]
             before.first_start = min(begun, default=None)
 
+    def _lock_of(self, worker: int) -> int:
+        """The mutex that a worker's calls take: its GPU label's, or the process's only one."""
+        run = self.run
+        if run.step_hi <= 18 or run.step_lo == run.step_hi == ONE_GPU_UNTIL:
+            return 0
+        return run.worker_gpu.get(worker, 0)
+
     def _gpu(self, number: int) -> Gpu:
         gpu = self.run.gpus.get(number)
         if gpu is None:
             gpu = self.run.gpus[number] = Gpu(number)
-            self.attributor.single_gpu = len(self.run.gpus) <= 1
         return gpu
 
     def _gpu_of(self, worker: int) -> Gpu:
@@ -466,6 +499,26 @@ class Model:
         partition = self.run.in_flight.get(key)
         return partition if partition is not None and partition.state in states else None
 
+    def _ending(self, event: ev.GpuEnded, index: int | None) -> Partition | None:
+        """Of the attempts that are on a GPU the one whose call lasted as long as the line says."""
+        partition = self._find(event.job, index, ("gpu",), event.worker)
+        key = (event.job, index)
+        newest = self.run.in_flight.get(key)
+        if partition is None or partition is newest or newest is None:
+            return partition
+        attempts: list[Partition] = [
+            one
+            for one in (*self.run.stragglers.get(key, ()), newest)
+            if one.state == "gpu" and one.worker in (None, event.worker)
+        ]
+        begun = event.at_ms - event.gpu_ms
+
+        def off(attempt: Partition) -> float:
+            start = attempt.pickup if attempt.bracket_start is None else attempt.bracket_start
+            return math.inf if start is None else abs(start - begun)
+
+        return min(attempts, key=off)
+
     def _end_partition(self, partition: Partition, state: str) -> None:
         partition.state = state
         if partition.synth_start is not None and partition.synth_end is None:
@@ -558,15 +611,26 @@ class Model:
         partition.pickup = event.at_ms
         partition.worker = event.worker
         partition.gpu = self._gpu_of(event.worker).number
+        missed = self.run.last_pickup.get(event.worker)
+        if missed is not None and event.at_ms - (missed.pickup or 0) >= SHORTEST_CALL_MS:
+            self._start_missed(missed)
+        partition.pickup_seq = self.attributor.sequence()
+        self.attributor.picked_up(event.worker)
+        self.run.last_pickup[event.worker] = partition
         before = self.run.last_worker_call.get(event.worker)
         if before is not None and before.next_pickup is None:
-            before.next_pickup = float(event.at_ms)
+            queued = partition.queued
+            waited = queued is not None and event.at_ms - queued >= WAITED_IN_QUEUE_MS
+            self.attributor.moved_on(before, float(event.at_ms), waited=waited)
 
     def gpu_started(self, event: ev.GpuStarted) -> None:
         """GPU_START: a bracket opens."""
         self._offset(event.at_ms)
         run = self.run
         partition = self._find(event.job, event.partition, ("gpu",), event.worker)
+        newest = run.last_pickup.get(event.worker)
+        if newest is not None and (newest.job.id, newest.index) == (event.job, event.partition):
+            partition = newest  # what the worker picked up before will never begin
         if partition is None or partition.bracket_start is not None:
             partition = self._any(event.job, event.partition, ("queued", "synthesizing"))
         partition.state = "gpu"
@@ -582,18 +646,38 @@ class Model:
         )
         before = run.last_worker_call.get(event.worker)
         if before is not None and before.next_pickup is None:
-            before.next_pickup = call.start
+            self.attributor.moved_on(before, call.start, waited=False)
+        call.lock = self._lock_of(event.worker)
         run.last_worker_call[event.worker] = call
         partition.call = call
         gpu.open_calls[id(call)] = call
         self.attributor.opened(call)
 
+    def _start_missed(self, partition: Partition | None) -> None:
+        """A partition was picked up and its GPU_START is missing: its call began all the same."""
+        if (
+            partition is None
+            or partition.pickup is None
+            or partition.call is not None
+            or partition.worker is None
+            or partition.state != "gpu"
+            or partition.job.failed
+        ):
+            return
+        start, worker = float(partition.pickup), partition.worker
+        call = Call(partition, worker, partition.gpu, start, partition.pickup_seq)
+        call.lock = self._lock_of(worker)
+        partition.call = call
+        self._gpu_of(worker).open_calls[id(call)] = call
+        self.run.last_worker_call[worker] = call
+        self.attributor.opened(call)
+
     def gpu_ended(self, event: ev.GpuEnded) -> None:
         """GPU_END: a bracket closes. A WindowPoSt's names a partition that it never had."""
         self._offset(event.at_ms)
-        partition = self._find(event.job, event.partition, ("gpu",), event.worker)
+        partition = self._ending(event, event.partition)
         if partition is None and event.partition is not None:
-            partition = self._find(event.job, None, ("gpu",), event.worker)
+            partition = self._ending(event, None)
         if partition is None:
             index = event.partition
             job = self.run.jobs.get(event.job)
@@ -609,6 +693,8 @@ class Model:
         partition.bracket_end = event.at_ms
         partition.gpu_ms = event.gpu_ms
         gpu.last_end = max(gpu.last_end or 0.0, float(event.at_ms))
+        if partition.call is None:
+            self._start_missed(partition)
         call = partition.call
         if call is not None:
             call.gpu_ms = event.gpu_ms
@@ -630,8 +716,11 @@ class Model:
         """Nothing more will change about a call: its times join the history."""
         run = self.run
         gpu = run.gpus.get(call.gpu or 0)
+        partition = call.partition
+        if partition.bracket_start is None and partition.bracket_end is None:
+            gpu = None  # taken for begun when its worker moved on, and nothing of it was seen
         if gpu is not None:
-            place(call)
+            place(call, gpu)
             record(gpu, call)
             if not self._keep_all:
                 draw(gpu, call)
@@ -799,6 +888,8 @@ class Model:
         if partition is None and event.partition not in job.parts:
             partition = self._new_partition(job, event.partition)
         if partition is not None and partition.bracket_start is None:
+            if partition.worker is not None:
+                self.attributor.dropped(partition.worker)
             self._work_until(partition, when)
             self._end_partition(partition, "skipped")
 
@@ -864,9 +955,19 @@ class Model:
             self._alert("warning", f"prestage {what}: that partition takes the slow path")
 
 
-def place(call: Call) -> None:
-    """Set when the call took the lock and gave it back, by its lines."""
-    call.lock_at, call.release_at = place_lines(call, call.lines)
+def place(call: Call, gpu: Gpu | None) -> None:
+    """Set when the call took the lock and gave it back, by its lines and by those around them."""
+    lines = call.lines
+    if call.block is not None and gpu is not None:
+        lo, hi = call.block.begun
+        call.lock_at = max(lo, min(hi, gpu.free_at.get(call.lock, lo)))
+        call.release_at = call.lock_at + call.block.lines[2].b + 0.5
+        gpu.free_at[call.lock] = call.release_at
+    elif C11 in lines and C9 in lines and call.end is not None:  # S16–S18: the whole call is locked
+        call.release_at = min(call.end, lines[C11].hi)
+        call.lock_at = call.release_at - lines[C11].b
+    else:
+        call.lock_at, call.release_at = place_lines(call, lines)
 
 
 def place_lines(call: Call, lines: Mapping[int, Line]) -> tuple[float | None, float | None]:
@@ -904,6 +1005,7 @@ def place_lines(call: Call, lines: Mapping[int, Line]) -> tuple[float | None, fl
 def record(gpu: Gpu, call: Call) -> None:
     """Append the call's times to its GPU's history."""
     history = gpu.history
+    history.locks.add(call.lock)
     nan = float("nan")
     lines = call.lines
     taken = nan if call.lock_at is None else call.lock_at
@@ -912,7 +1014,7 @@ def record(gpu: Gpu, call: Call) -> None:
     history.acquired.append(taken)
     history.released.append(nan if call.release_at is None else call.release_at)
     ntt, barrier, batch, end = lines.get(C6), lines.get(C7), lines.get(C8), lines.get(C9)
-    if call.failed:  # what it computed is thrown away: its lock was held for nothing
+    if call.failed and end is None:  # a start call that failed: its lock was held for nothing
         ntt = barrier = batch = end = None
     at = taken
     at = nan if ntt is None else at + ntt.a
@@ -979,6 +1081,7 @@ def _kind_of_id(job_id: str) -> str | None:
 
 RULES: dict[type, Callable[[Model, Any], None]] = {
     ev.Tick: Model.tick,
+    ev.HeadSeen: Model.head_seen,
     ev.DaemonStarted: Model.daemon_started,
     ev.EngineStarted: Model.engine_started,
     ev.DialectSeen: Model.dialect_seen,

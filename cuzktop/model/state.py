@@ -8,6 +8,11 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cuzktop.model.handover import Block
+    from cuzktop.model.joint import Option
 
 from cuzktop.model.series import Bins
 
@@ -37,7 +42,7 @@ class Line:
         self.lo = lo
         self.hi = float("inf")
         self.owner: Call | None = None
-        self.tied: float | None = None  # when it was written, once its call is known
+        self.tied: tuple[float, float] | None = None  # when it was due, once its call is known
 
 
 class Partition:
@@ -55,6 +60,7 @@ class Partition:
         "kind",
         "order",
         "pickup",
+        "pickup_seq",
         "queued",
         "state",
         "synth_end",
@@ -78,6 +84,7 @@ class Partition:
         self.synth_ms: int | None = None
         self.queued: int | None = None
         self.pickup: int | None = None
+        self.pickup_seq = 0  # the place of the anonymous line after it
         self.bracket_start: int | None = None
         self.bracket_end: int | None = None
         self.gpu_ms: int | None = None
@@ -92,7 +99,15 @@ class Call:
     """
 
     __slots__ = (
+        "begun",
+        "block",
+        "chains",
+        "cpu_margin",
+        "cpu_options",
         "cpu_sure",
+        "deadline_seq",
+        "done",
+        "done_seq",
         "end",
         "end_seq",
         "entry_hi",
@@ -102,9 +117,12 @@ class Call:
         "gpu_ms",
         "kernel_sure",
         "lines",
+        "lock",
         "lock_at",
         "lock_sure",
+        "margin",
         "next_pickup",
+        "next_waited",
         "options",
         "partition",
         "prove_start",
@@ -134,12 +152,23 @@ class Call:
         self.returned: float | None = None  # the start call is back: the lock was given up
         self.returned_seq = 0
         self.next_pickup: float | None = None  # the same worker's next item
+        self.next_waited = False  # it lay in the queue: picked up as soon as this call was back
+        self.deadline_seq = 1 << 62  # its GPU thread is done by this place of the log
+        self.lock = 0  # the GPU mutex that it takes
+        self.begun = (start, float("inf"))  # its CPU thread was started, the lock asked for
+        self.done: tuple[float, float] | None = None  # all its work was done, where a line says so
+        self.done_seq = 1 << 62
+        self.cpu_margin = float("inf")  # the same for its CPU's
+        self.margin = float("inf")  # how sure earlier verdicts on its rivals leave its chain
         self.end: float | None = None
         self.end_seq = 0
         self.gpu_ms: int | None = None
         self.failed = False
         self.lines: dict[int, Line] = {}  # C-number → line
         self.options: list[tuple[float, tuple[Line | None, ...]]] | None = None
+        self.block: Block | None = None  # before S41: its GPU thread's lines
+        self.chains: list[Option] = []  # what could be its lock's and kernels' lines
+        self.cpu_options: list[Option] = []  # what could be its C1, C2 and C3
         self.lock_sure = self.kernel_sure = self.cpu_sure = "none"
         self.lock_at: float | None = None
         self.release_at: float | None = None
@@ -187,10 +216,11 @@ class History:
     """
 
     COLUMNS = ("start", "end", "acquired", "ntt", "barrier", "batch", "tail", "released")
-    __slots__ = (*COLUMNS, "finished", "total")
+    __slots__ = (*COLUMNS, "finished", "locks", "total")
 
     def __init__(self) -> None:
         """Nothing has ended yet."""
+        self.locks: set[int] = set()  # of its calls; several let calls overlap (until S29)
         for column in self.COLUMNS:
             setattr(self, column, array("d"))
         self.total = array("d")  # gpu_total_ms
@@ -234,6 +264,7 @@ class Gpu:
 
     __slots__ = (
         "first_start",
+        "free_at",
         "history",
         "kernel_bins",
         "last_end",
@@ -247,6 +278,7 @@ class Gpu:
         """A GPU that nothing ran on yet."""
         self.number = number
         self.workers: set[int] = set()
+        self.free_at: dict[int, float] = {}  # by lock: its last holder gave it back (before S41)
         self.open_calls: dict[int, Call] = {}  # by the sequence number of GPU_START
         self.history = History()
         self.kernel_bins = Bins()

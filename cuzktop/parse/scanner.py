@@ -19,6 +19,7 @@ from cuzktop.events import (
     DialectSeen,
     Epilogue,
     GpuQueued,
+    HeadSeen,
     LineUnparsed,
     LockAcquired,
     LogEvent,
@@ -36,6 +37,8 @@ from cuzktop.parse.tracing import ESC, LAST_STEP, OURS, TracingReader
 from cuzktop.settings import MAX_LINE_BYTES
 
 MAX_INTRUDERS = 64  # lines between a torn line's head and its rest; more means the rest is lost
+
+_OFFSET = re.compile(rb"TIMELINE,(\d{1,13})(?!\d)")
 
 _INTRUDER = re.compile(
     rb"CUZK_TIMING: |CUZK_NTT_H: |(?:\x1b\[2m)?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z|TIMELINE,\d"
@@ -419,6 +422,8 @@ class LogScanner:
             self._give_up_head(out)
         self._head = head
         self._head_lines = 0
+        offset = _OFFSET.match(head)
+        out.append(HeadSeen(None if offset is None else int(offset[1])))
 
     def _close_head(self, rest: bytes, out: list[LogEvent]) -> bool:
         """Put a torn line together with its rest; False if `rest` is something else.

@@ -12,6 +12,7 @@ from tests.corelog import Json, Log, by_key, coloured, golden, only_run, report,
 UUID = "0f5cb8be-9a1c-4f3e-8e47-3d2a9c1b7e55"
 POST = "wdpost-1000-0-[12 255 3 4 5 6 7 8]"
 EXACT = {"lock": "exact", "kernel": "exact", "cpu": "exact"}
+INFERRED = dict.fromkeys(EXACT, "inferred")  # a log that begins in the middle of a call
 
 
 def run_of(data: bytes) -> Json:
@@ -60,8 +61,8 @@ def test_c2_two_workers_on_one_gpu() -> None:
         state="done",
         worker=0,
         gpu=0,
-        attribution="exact",
-        attribution_by=EXACT,
+        attribution="inferred",
+        attribution_by=INFERRED,
         synth_start_ms=905874,
         bracket_start_ms=939080,
         bracket_end_ms=941641,
@@ -87,7 +88,7 @@ def test_c2_two_workers_on_one_gpu() -> None:
         state="done",
         worker=1,
         gpu=0,
-        attribution_by=EXACT,
+        attribution_by=INFERRED,
         queue_ms=1,
         lock_wait_ms=2317,
         lock_held_ms=1065,
@@ -229,7 +230,7 @@ def test_c7_a_window_post_in_one_piece() -> None:
         state="done",
         worker=1,
         gpu=0,
-        attribution_by=EXACT,
+        attribution_by=INFERRED,
         synth_ms=26397,
         queue_ms=1,
         pre_lock_cpu_ms=18242,

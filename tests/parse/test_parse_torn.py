@@ -134,7 +134,7 @@ def others(events: list[LogEvent]) -> list[LogEvent]:
     return [e for e in events if not isinstance(e, kinds) and type(e).__name__ not in BOUNDS]
 
 
-BOUNDS = ("Tick", "DialectSeen")
+BOUNDS = ("Tick", "DialectSeen", "HeadSeen")
 
 
 @pytest.mark.parametrize("boundary", range(1, 9))

@@ -33,8 +33,8 @@ from cuzktop.sources.replay import (
     demo,
     demo_folder,
     demo_names,
-    timed,
     position_s,
+    timed,
 )
 from tests.canned import record_log
 

@@ -1,0 +1,304 @@
+"""The CPU's lines of a call: split vectors (C1), prep_msm (C2), b_g2_msm (C3).
+
+C1 counts from the call's entry. The thread that C1 starts measures prep_msm from its beginning, and
+b_g2_msm from the end of that; so each line leads back to the one before. What the GPU thread shows
+narrows the choice: where it had to wait for prep_msm, the barrier opened when C2 had been written.
+And the call ends soon after the later of C3 and the return of its start call.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from cuzktop.model.chains import LIMIT, MISSING
+from cuzktop.model.joint import HORIZON, LISTED, Option
+from cuzktop.model.kinds import C1, C2, C3
+from cuzktop.model.lateness import (
+    EARLY_MAX_MS,
+    GRACE_MS,
+    LATE_MAX_MS,
+    TICK_MS,
+    Window,
+    early_cost,
+    gap_cost,
+    misfit,
+    print_cost,
+    start_cost,
+)
+from cuzktop.model.state import Call, Line
+
+KEEP_OPTIONS = 24
+KEEP_SETUPS = 3
+KEEP_PREPS = 8
+WAITED_MS = 2  # a barrier of so many ms was a wait; less is its overhead
+FINISH_MS = 9.0  # the call's end follows its last work by at most so much, as a rule
+FINISH_MAX_MS = 500.0  # longer than that costs no more
+USUAL_LIMIT = LISTED  # one line of a call that has others to choose from costs at most so much
+LATE_FAILURE = 2.0  # a failed call's C2 or C3 may never come
+
+Pools = Mapping[int, Sequence[Line]]
+
+
+class Bounds(NamedTuple):
+    """When a line was written: by clocks, and by neighbours whose times are known."""
+
+    clock_lo: float
+    clock_hi: float
+    lo: float
+    hi: float
+
+
+class Barrier(NamedTuple):
+    """The GPU thread's wait for prep_msm."""
+
+    opened: Window
+    waited: bool  # it had to wait: prep_msm was done at that very time
+    before: int  # prep_msm stands above this place of the log
+    soon: float = math.inf  # it opens by then, as a rule
+
+
+class Finish(NamedTuple):
+    """The end of all work of a call, and what it followed: C3 or the start call's return."""
+
+    at: float
+    usual_ms: float  # it follows the last of them by at most so much, as a rule
+    returned: float
+
+
+def finish_cost(finish: Finish, written: float) -> float:
+    """The cost of C3 having been written at `written` at the latest."""
+    idle = finish.at - max(written, finish.returned) - finish.usual_ms
+    return start_cost(min(idle, FINISH_MAX_MS))
+
+
+def misfit_within(
+    earliest: float, latest: float, bounds: Bounds, cost: Callable[[float], float]
+) -> float:
+    """The cost of a line due in a window, where `cost` is that of being late."""
+    late = max(bounds.clock_lo, bounds.lo) - latest
+    if late > 0.0:
+        return cost(late)
+    early = 0.0
+    if earliest > bounds.clock_hi:
+        early = early_cost(earliest - bounds.clock_hi)
+    if earliest > bounds.hi:  # then the neighbour came late
+        early = max(early, print_cost(earliest - bounds.hi))
+    return early
+
+
+def preparations(
+    call: Call,
+    pools: Pools,
+    bounds_of: Callable[[Line], Bounds],
+    *,
+    setup_limit: tuple[int, int | None],
+    barrier: Barrier | None,
+    finish: Finish | None,
+    last: int,
+    full: bool = False,
+) -> list[Option]:
+    """The sets (C1, C2, C3) that could be the call's, by cost.
+
+    `setup_limit` is where C1 stands at the latest, and what pre_lock_cpu leaves for it (None: not
+    known); `last` is the end of the call's lines in the log; with `full` none is left out for being
+    much dearer than the best.
+    """
+    first = call.start_seq
+    until = last if barrier is None else min(last, barrier.before)
+    preps = _between(pools[C2], first, until)
+    b_g2s = _between(pools[C3], first, last)
+    setups = _setups(call, pools, bounds_of, setup_limit)
+    memory: dict[Line, Bounds] = {}
+
+    def bounds(line: Line) -> Bounds:
+        known = memory.get(line)
+        if known is None:
+            known = memory[line] = bounds_of(line)
+        return known
+
+    options: list[Option] = []
+    # Mostly there is nothing to be found beyond the first limit.
+    for limit in (LIMIT,) if full else (USUAL_LIMIT, LIMIT):
+        for setup_cost, setup, begun in setups:
+            due1 = None
+            if setup is not None:
+                due1 = (call.entry_lo + setup.b, call.entry_hi + setup.b + 1)
+            after = first if setup is None else setup.seq
+            for prepared in _prepared(preps, after, begun, barrier, bounds, limit):
+                head = (setup_cost + prepared.cost, setup, due1)
+                found = _complete(head, prepared, b_g2s, finish, bounds, limit, options)
+                if not found or call.failed:
+                    more = LATE_FAILURE if call.failed else MISSING
+                    lines = (setup, prepared.line, None)
+                    options.append(Option(head[0] + more, lines, (due1, prepared.due, None)))
+            if call.failed:
+                more = setup_cost + 2 * LATE_FAILURE
+                options.append(Option(more, (setup, None, None), (due1, None, None)))
+        if options:
+            options.sort(key=_cost_of)
+            if options[0].cost < LISTED - HORIZON:
+                break
+        if limit < LIMIT:
+            options = []
+    return options[: 2 * KEEP_OPTIONS if full else KEEP_OPTIONS]
+
+
+class Prepared(NamedTuple):
+    """A line C2 that could be the call's."""
+
+    line: Line
+    cost: float
+    usual: Window  # when it was written if its thread began as usual
+    due: Window  # and if the thread waited for a tick
+    room: float  # it was written by then, whenever its thread began
+
+
+def _complete(
+    head: tuple[float, Line | None, Window | None],
+    prepared: Prepared,
+    b_g2s: Sequence[Line],
+    finish: Finish | None,
+    bounds_of: Callable[[Line], Bounds],
+    limit: float,
+    options: list[Option],
+) -> bool:
+    """Add the options of C1 and C2 with each line C3 that follows from them."""
+    cost, setup, due1 = head
+    prep = prepared.line
+    lo, hi = prepared.usual
+    room = prepared.room
+    found = False
+    for line in b_g2s:
+        figure = line.a
+        if line.seq < prep.seq or line.hi < lo + figure - EARLY_MAX_MS:
+            continue
+        if line.lo > hi + figure + LATE_MAX_MS:
+            continue
+        bounds = bounds_of(line)
+        due = prepared.due
+        due3 = (lo + figure, hi + figure + 1)
+        late = max(bounds.clock_lo, bounds.lo) - due3[1]
+        if GRACE_MS < late <= room - hi:  # C2 came as late: their thread began late
+            cost3 = start_cost(late)
+            due = (lo + late, min(room, max(hi, bounds.clock_hi - figure)))
+            due3 = (due[0] + figure, due[1] + figure + 1)
+        else:
+            cost3 = misfit_within(*due3, bounds, print_cost)
+            due3 = (due3[0], max(due3[1], due[1] + figure + 1))
+        if cost3 > limit:
+            continue
+        if finish is not None:
+            written = min(bounds.clock_hi, bounds.hi, max(due3[1] + 1, line.lo))
+            cost3 += finish_cost(finish, written)
+        found = True
+        options.append(Option(cost + cost3, (setup, prep, line), (due1, due, due3)))
+    return found
+
+
+def _between(pool: Sequence[Line], first: int, last: int) -> Sequence[Line]:
+    """The lines of a pool from place `first` up to, but not at, place `last`."""
+    return pool[bisect_left(pool, first, key=_place) : bisect_left(pool, last, key=_place)]
+
+
+def _place(line: Line) -> int:
+    return line.seq
+
+
+def _prepared(
+    preps: Sequence[Line],
+    after: int,
+    begun: Window,
+    barrier: Barrier | None,
+    bounds_of: Callable[[Line], Bounds],
+    limit: float,
+) -> list[Prepared]:
+    """The lines C2 that a thread begun in `begun` could have written."""
+    begun_lo, begun_hi = begun
+    fits: list[Prepared] = []
+    for prep in preps:
+        due_lo, due_hi = begun_lo + prep.a, begun_hi + prep.a + 1
+        if prep.seq < after or prep.hi < due_lo - EARLY_MAX_MS or prep.lo > due_hi + LATE_MAX_MS:
+            continue
+        bounds = bounds_of(prep)
+        cost = misfit_within(due_lo, due_hi, bounds, start_cost)
+        if cost > limit:
+            continue
+        lo = max(due_lo, bounds.clock_lo, bounds.lo)
+        room = min(bounds.clock_hi, bounds.hi)
+        late = lo > due_hi + GRACE_MS  # then nothing says how late
+        hi = max(lo + 0.5, room if late else min(due_hi, room))
+        ticked = max(hi, min(due_hi + TICK_MS, room))
+        if barrier is not None:
+            cost += _barrier_cost(barrier, lo, ticked)
+            if cost > limit:
+                continue
+            if barrier.waited:
+                lo = max(lo, min(barrier.opened[0] - 1, room))
+                hi = ticked
+            hi = max(lo + 0.5, min(hi, barrier.opened[1] + GRACE_MS))
+            ticked = max(hi, min(ticked, barrier.opened[1] + GRACE_MS))
+        fits.append(Prepared(prep, cost, (lo, hi), (lo, ticked), room))
+    if len(fits) > KEEP_PREPS:
+        fits.sort(key=_prepared_cost)
+        del fits[KEEP_PREPS:]
+    return fits
+
+
+def _prepared_cost(prepared: Prepared) -> float:
+    return prepared.cost
+
+
+def _cost_of(option: Option) -> float:
+    return option.cost
+
+
+def _first_of(setup: tuple[float, Line | None, Window]) -> float:
+    return setup[0]
+
+
+def _setups(
+    call: Call,
+    pools: Pools,
+    bounds_of: Callable[[Line], Bounds],
+    limit: tuple[int, int | None],
+) -> list[tuple[float, Line | None, Window]]:
+    """The lines C1 that could be the call's: cost, line, and when it started the CPU thread."""
+    before, pre_lock = limit
+    lo, hi = call.entry_lo, call.entry_hi
+    setups: list[tuple[float, Line | None, Window]] = []
+    for line in pools[C1]:
+        if line.seq < call.start_seq:
+            continue
+        if line.seq > before:
+            break
+        cost = misfit(lo + line.b, hi + line.b + 1, line)
+        if pre_lock is not None:
+            if line.b > pre_lock + 1:
+                continue
+            cost += gap_cost(pre_lock - line.b, 2.0, 1.0)
+        if cost > LIMIT:
+            continue
+        written = bounds_of(line)
+        begun_lo = max(lo + line.b, written.clock_lo, written.lo)
+        begun_hi = max(hi + line.b + 1, begun_lo + 1)
+        if begun_lo > hi + line.b + 1 + GRACE_MS:  # it came late, and the thread after it
+            begun_hi = max(begun_lo + 1, min(written.clock_hi, written.hi))
+        setups.append((cost, line, (begun_lo, begun_hi)))
+    if not setups:
+        spare = 30.0 if pre_lock is None else pre_lock + 1.0
+        return [(MISSING, None, (lo, hi + spare))]
+    setups.sort(key=_first_of)
+    return setups[:KEEP_SETUPS]
+
+
+def _barrier_cost(barrier: Barrier, lo: float, hi: float) -> float:
+    """The cost of prep_msm having been written in [lo, hi]."""
+    opened_lo, opened_hi = barrier.opened
+    if lo > opened_hi:
+        return 2.0 + 2.0 * early_cost(lo - opened_hi)
+    if barrier.waited and hi < opened_lo:
+        return start_cost(opened_lo - hi)
+    return start_cost(lo - barrier.soon) if lo > barrier.soon else 0.0
