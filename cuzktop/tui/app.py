@@ -25,7 +25,6 @@ from textual.screen import Screen
 from cuzktop.frame import Frame
 from cuzktop.settings import DEFAULT_INTERVAL_S, Settings
 from cuzktop.tui import preferences
-from cuzktop.tui.details import details
 from cuzktop.tui.driver import ForgivingDriver
 from cuzktop.tui.keys import KEYS
 from cuzktop.tui.messages import Body, PartitionOpened, Said, Selected, TextOpened
@@ -33,14 +32,10 @@ from cuzktop.tui.preferences import Preferences
 from cuzktop.tui.prompt import Prompt
 from cuzktop.tui.rows import PartitionKey
 from cuzktop.tui.themes import DARK, THEMES
+from cuzktop.tui.views import view_class
 from cuzktop.tui.views.base import View
-from cuzktop.tui.views.diagnosis import DiagnosisView
-from cuzktop.tui.views.jobs import JobsView
-from cuzktop.tui.views.log import LogView
-from cuzktop.tui.views.partitions import ORDER, PartitionsView
-from cuzktop.tui.views.timeline import TimelineView
 from cuzktop.tui.widgets.footer import FooterPanel
-from cuzktop.tui.widgets.lines import EMPTY
+from cuzktop.tui.widgets.lines import EMPTY, Palette
 from cuzktop.tui.widgets.overview import Overview
 from cuzktop.tui.widgets.verdict import Opened, VerdictPanel
 from cuzktop.tui.widgets.windows import Window, alert_lines, help_lines, verdict_lines
@@ -49,10 +44,6 @@ PLAIN = frozenset(theme.name for theme in THEMES if not theme.ansi)
 INTERVALS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 SAID_S = 5.0  # an answer to a key makes room again after this long
 NOTICE_S = 20.0  # so does what nobody asked for
-PANELS: dict[str, type[View]] = {
-    panel.view: panel for panel in (PartitionsView, TimelineView, JobsView, LogView, DiagnosisView)
-}
-"""The views behind the overview, by their ids; each is made when it is wanted first."""
 
 
 class CuzktopApp(App[None]):
@@ -151,6 +142,7 @@ class CuzktopApp(App[None]):
 
     def compose(self) -> ComposeResult:
         """The overview over the footer; the other views come when they are wanted."""
+        yield Palette()
         overview = Overview(ascii_only=self.ascii_only)
         self._panels["overview"] = overview
         yield overview
@@ -281,10 +273,9 @@ class CuzktopApp(App[None]):
         before = self._panels[self._view]
         panel = self._panels.get(name)
         if panel is None:
-            panel = self._panels[name] = PANELS[name](ascii_only=self.ascii_only, id=name)
-            if isinstance(panel, PartitionsView) and self._preferences.sort in ORDER:
-                panel.table.order = self._preferences.sort or panel.table.order
-                panel.table.backwards = self._preferences.reverse
+            panel = self._panels[name] = view_class(name)(ascii_only=self.ascii_only, id=name)
+            if self._preferences.sort is not None:
+                panel.sort_by(self._preferences.sort, backwards=self._preferences.reverse)
             await self.screen_stack[0].mount(panel, before="#prompt")
         self._view = name
         before.display = False
@@ -402,10 +393,9 @@ class CuzktopApp(App[None]):
 
     def action_write(self) -> None:
         """Keep interval, theme, view and sort for the next time."""
-        table = self._panels.get("partitions")
         sort, backwards = self._preferences.sort, self._preferences.reverse
-        if isinstance(table, PartitionsView):
-            sort, backwards = table.table.order, table.table.backwards
+        for panel in self._panels.values():
+            sort, backwards = panel.sorted_by or (sort, backwards)
         wanted = Preferences(
             interval_s=self.interval_s,
             theme=self._preferences.theme if self.no_color else self.theme,
@@ -441,6 +431,8 @@ class CuzktopApp(App[None]):
     @on(PartitionOpened)
     def open_details(self, message: PartitionOpened) -> None:
         """All about one partition, as it was when it was opened."""
+        from cuzktop.tui.details import details  # noqa: PLC0415 (nobody waits for it at the start)
+
         frame, row = self.frame, message.row
         lines = partial(details, row, frame)
         self.push_screen(Window("Partition", lines, ascii_only=self.ascii_only, broad=True))

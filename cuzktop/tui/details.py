@@ -8,7 +8,7 @@ from typing import Protocol
 
 from cuzktop.frame import Frame, JobRow, PartitionRow
 from cuzktop.tui.rows import slow_stages
-from cuzktop.tui.sgr import plain, styled
+from cuzktop.tui.sgr import coloured, plain
 from cuzktop.tui.widgets.cells import Line, Span, clean, clip, fit, right, width_of, wrap
 from cuzktop.tui.widgets.jobs import CELLS
 from cuzktop.tui.widgets.partitions import MARKS
@@ -319,7 +319,7 @@ def log_lines(frame: Frame, job: str, row: PartitionRow | None, width: int) -> l
         why = f"none of the {kept[1] - kept[0]} latest lines names it"
         lines.append(clip(((why, "muted"),), width))
     for raw in found:
-        lines += wrapped(styled(raw), width)
+        lines += wrapped(coloured(raw), width)
     return lines
 
 

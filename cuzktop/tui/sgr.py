@@ -17,11 +17,28 @@ LOG_STYLES = (*(f"log-{colour}" for colour in COLOURS), "log-dim")
 """Style names beyond those of `cells.STYLES` that a log line may have."""
 
 _ESCAPES = re.compile(
-    r"\x1b\[(?P<sgr>[0-9;:]*)m"
+    r"\x1b\[(?P<sgr>[0-9;:]{0,64})m"
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # another CSI
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS, …
     r"|\x1b[ -/]*[0-~]?"
 )
+
+SEVERITY = {b"TRACE": 1, b"DEBUG": 1, b"INFO": 2, b"WARN": 3, b"ERROR": 4}
+# The level stands near the start: after a time stamp, in a journal after a host's name, too.
+_LEVEL = re.compile(rb"(?:^|[ m])(TRACE|DEBUG|INFO|WARN|ERROR)(?=[ \x1b:])")
+_LEVEL_WITHIN = 140
+_CRASH = re.compile(rb"panicked at|terminate called|CUDA error|Segmentation fault|Aborted")
+_NOISE = re.compile(rb"TIMELINE,|CUZK_TIMING|CUZK_NTT_H")
+
+
+def severity(raw: bytes) -> int:
+    """0 for timing lines, 1 for debug, 2 for info and what has no level, 3 warn, 4 error."""
+    level = _LEVEL.search(raw, 0, _LEVEL_WITHIN)
+    if level is not None:
+        return SEVERITY[level[1]]
+    if _CRASH.search(raw):
+        return 4
+    return 0 if _NOISE.search(raw) else 2
 
 
 def plain(raw: bytes) -> str:
@@ -128,3 +145,13 @@ def styled(raw: bytes) -> Line:
     if at < len(text):
         spans.append((clean(text[at:]), pen.style()))
     return tuple(spans)
+
+
+def coloured(raw: bytes) -> Line:
+    """A line in its own colours; one that has none gets those of its level."""
+    line = styled(raw)
+    if len(line) == 1 and line[0][1] == "text":
+        style = {0: "log-dim", 1: "log-dim", 3: "log-yellow", 4: "log-red"}.get(severity(raw))
+        if style is not None:
+            return ((line[0][0], style),)
+    return line

@@ -36,7 +36,10 @@ async def test_the_screen_looks_as_it_did(name: str, view: str, size: tuple[int,
     app = CuzktopApp()
     async with app.run_test(size=size) as pilot:
         app.publish(FRAMES[name]())
+        await pilot.pause()
         await app.go_to(view)
+        while view != "overview" and (app.focused is None or app.focused.id != view):
+            await pilot.pause()
         await pilot.pause()
         await pilot.pause()
         shown = app.export_screenshot(title=f"cuzktop, {name}", simplify=True)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from cuzktop.logbook import LogBook
 from cuzktop.tui.details import wrapped
-from cuzktop.tui.sgr import LOG_STYLES, plain, styled
-from cuzktop.tui.views.log import Index, Wanted, coloured, from_cell, marked, read_lines, severity
+from cuzktop.tui.sgr import LOG_STYLES, coloured, plain, severity, styled
+from cuzktop.tui.views.log import Index, Wanted, from_cell, marked, read_lines
 from cuzktop.tui.widgets.cells import STYLES, clip, line_width
 from tests.tui.frames import book
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import os
 import re
@@ -22,6 +23,15 @@ from cuzktop.tui.driver import ForgivingDecoder
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 15.0
+# Each view's key, and words that it alone shows.
+VIEWS = (
+    (b"2", b"on their way"),
+    (b"3", b"a column"),
+    (b"4", b"partitions   "),
+    (b"5", b"panicked at"),
+    (b"6", b"WHERE THE TIME GOES"),
+    (b"1", b"CPU/MEMORY"),
+)
 MODES = ("1000", "1002", "1003", "1006", "1049", "2004")
 
 
@@ -47,6 +57,12 @@ class Terminal:
 
     def type(self, keys: bytes) -> None:
         os.write(self.descriptor, keys)
+
+    def look_round(self) -> None:
+        """Go to every view."""
+        for key, words in VIEWS:
+            self.type(key)
+            assert words in self.read_until(words)
 
     def wait(self) -> int:
         """The program's exit status; all that it wrote is in `seen`."""
@@ -107,7 +123,8 @@ def test_without_colour_not_one_colour_code_is_written(
 ) -> None:
     with playing("failures", *words, **variables) as terminal:
         terminal.read_until(b"CPU/MEMORY")
-        terminal.type(b"jj?")
+        terminal.look_round()
+        terminal.type(b"Tjj?")
         terminal.read_until(b"this list")
         terminal.type(b"\x03")
         assert terminal.wait() == 0
@@ -142,3 +159,31 @@ def test_a_mouse_report_cut_in_two_is_still_one(cut: int) -> None:
 
 def test_bad_bytes_become_replacements() -> None:
     assert ForgivingDecoder().decode(b"a\xffb", final=True) == "a�b"
+
+
+def test_a_console_with_sixteen_colours_gets_no_others_in_any_view() -> None:
+    with playing("failures", TERM="linux", COLORTERM="") as terminal:
+        terminal.read_until(b"CPU/MEMORY")
+        terminal.look_round()
+        terminal.type(b"\x03")
+        assert terminal.wait() == 0
+        assert re.findall(rb"\x1b\[[0-9;]*\b[34]8[:;]", terminal.seen) == []
+        assert re.findall(rb"\x1b\[(?:[0-9;]*;)?(?:9|10)[0-7](?:;[0-9;]*)?m", terminal.seen) == []
+
+
+def test_the_selected_row_goes_to_the_terminals_clipboard() -> None:
+    with playing("failures", "--ascii") as terminal:
+        terminal.read_until(b"CPU/MEMORY")
+        terminal.look_round()
+        terminal.type(b"2ey")
+        terminal.read_until(b"copied")
+        terminal.type(b"\x03")
+        assert terminal.wait() == 0
+        copied = re.search(rb"\x1b\]52;c;([A-Za-z0-9+/=]+)\x07", terminal.seen)
+        assert copied is not None
+        text = base64.b64decode(copied[1]).decode()
+        assert text.startswith("job=porep-1000-40021 attempt=1 partition=7 state=failed")
+        # Nothing of the daemon's own escapes got through, and all is ASCII.
+        assert b"\x1b[10;10H" not in terminal.seen
+        assert b"]0;title" not in terminal.seen
+        terminal.seen.decode("ascii")

@@ -48,6 +48,14 @@ class Acting:
         """Search for `text` from where `begin_search` was; empty ends the search."""
 
     @property
+    def sorted_by(self) -> tuple[str, bool] | None:
+        """What rows are sorted by, and whether backwards; None where there is no choice."""
+        return None
+
+    def sort_by(self, name: str, *, backwards: bool) -> None:
+        """Sort as it was sorted last time."""
+
+    @property
     def filter_text(self) -> str:
         """The filter at the moment."""
         return ""
@@ -67,6 +75,14 @@ class View(Lines, Acting, can_focus=True):
     def take_focus(self) -> None:
         """See `Acting`."""
         self.focus()
+
+    def on_focus(self) -> None:
+        """Show that keys come here."""
+        self.redraw()
+
+    def on_blur(self) -> None:
+        """Show that they don't any more."""
+        self.redraw()
 
     @property
     def page(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,31 +12,14 @@ from cuzktop.frame import Frame
 from cuzktop.tui.details import Book, wrapped
 from cuzktop.tui.messages import TextOpened
 from cuzktop.tui.rows import PartitionKey
-from cuzktop.tui.sgr import LOG_STYLES, plain, styled
+from cuzktop.tui.sgr import SEVERITY, coloured, plain, severity
 from cuzktop.tui.views.base import View
 from cuzktop.tui.widgets.cells import Line, Span, clean, clip, title, width_of
 from cuzktop.tui.widgets.empty import NOTHING, sentence
 
 LEVELS = ("all", "info", "warn", "error")
-SEVERITY = {b"TRACE": 1, b"DEBUG": 1, b"INFO": 2, b"WARN": 3, b"ERROR": 4}
 LEAST = {"all": 0, "info": 2, "warn": 3, "error": 4}
 SIDEWAYS = 16  # cells that one key moves a long line
-
-# The level stands near the start: after a time stamp, in a journal after a host's name, too.
-_LEVEL = re.compile(rb"(?:^|[ m])(TRACE|DEBUG|INFO|WARN|ERROR)(?=[ \x1b:])")
-_LEVEL_WITHIN = 140
-_CRASH = re.compile(rb"panicked at|terminate called|CUDA error|Segmentation fault|Aborted")
-_NOISE = re.compile(rb"TIMELINE,|CUZK_TIMING|CUZK_NTT_H")
-
-
-def severity(raw: bytes) -> int:
-    """0 for timing lines, 1 for debug, 2 for info and what has no level, 3 warn, 4 error."""
-    level = _LEVEL.search(raw, 0, _LEVEL_WITHIN)
-    if level is not None:
-        return SEVERITY[level[1]]
-    if _CRASH.search(raw):
-        return 4
-    return 0 if _NOISE.search(raw) else 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +87,6 @@ def read_lines(book: Book, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
 
 
 # ---------------------------------------------------------------------------------------- drawing
-
-
-def coloured(raw: bytes) -> Line:
-    """A line in its own colours; one that has none gets those of its level."""
-    line = styled(raw)
-    if len(line) == 1 and line[0][1] == "text":
-        style = {0: "log-dim", 1: "log-dim", 3: "log-yellow", 4: "log-red"}.get(severity(raw))
-        if style is not None:
-            return ((line[0][0], style),)
-    return line
 
 
 def from_cell(line: Sequence[Span], left: int) -> list[Span]:
@@ -211,7 +183,6 @@ class LogView(View):
 
     number: ClassVar[int] = 5
     view: ClassVar[str] = "log"
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{name}" for name in LOG_STYLES}
 
     def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's word
         """All lines, at the end."""

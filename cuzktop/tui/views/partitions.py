@@ -646,6 +646,16 @@ class PartitionsView(View):
 
     # ------------------------------------------------------------ order, filter, search
 
+    @property
+    def sorted_by(self) -> tuple[str, bool]:
+        """The order's name, and whether backwards."""
+        return self.table.order, self.table.backwards
+
+    def sort_by(self, name: str, *, backwards: bool) -> None:
+        """Sort as it was sorted last time; a name that isn't known changes nothing."""
+        if name in ORDER:
+            self.table.order, self.table.backwards = name, backwards
+
     def _sort(self, by: int) -> None:
         names = [order.name for order in ORDERS]
         table = self.table

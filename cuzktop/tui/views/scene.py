@@ -230,7 +230,7 @@ def draw_timeline(
         if chosen is not None:
             line = _highlight(line, track, chosen, frame, axis, lanes)
         if cursor is not None and 0 <= cursor < axis.columns:
-            line = overlay(line, cursor, cursor + 1, "selected")
+            line = overlay(line, cursor, cursor + 1, "find")
         name_style = "strong" if track.kind == "lock" else "muted"
         if cursor is not None and at == scroll.track:
             name_style = "key"
@@ -633,7 +633,7 @@ def _highlight(
     if hi <= lo:
         return line
     first, last = max(0, axis.column(lo)), min(axis.columns, axis.column(hi) + 1)
-    return overlay(line, first, last, "find") if last > first else line
+    return overlay(line, first, last, "selected") if last > first else line
 
 
 def _foot(scene: Scene, scroll: Scroll, width: int, rows: int) -> list[Line]:
@@ -692,6 +692,8 @@ def _readout(scene: Scene, at_ms: float, width: int, rows: int) -> list[Line]:
             continue
         glyph, style = KINDS[kind]
         word = {"kernel": "kernel", "barrier": "barrier", "over": "overhead", "held": "holds"}[kind]
+        if row.state == "failed":
+            word = f"{word}, then failed"
         spans += [
             (head, "muted"),
             (f"{glyph} ", style),

@@ -7,7 +7,6 @@ lines before and tested without a terminal. Widths are in cells: a wide characte
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from os.path import commonprefix
@@ -73,12 +72,6 @@ EIGHTHS = " ▏▎▍▌▋▊▉█"
 LEVELS = " ▁▂▃▄▅▆▇█"
 GAP = "·"
 
-# Bidi overrides and separators would move what stands beside them; lone surrogates have no bytes.
-_UNPRINTABLE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff]"
-)
-
 # One cell becomes one cell, so that a picture keeps its columns.
 _ASCII = str.maketrans(
     {
@@ -136,9 +129,11 @@ def width_of(text: str) -> int:
 
 def clean(text: str) -> str:
     """`text` on one line, with nothing in it that a terminal would obey."""
-    if text.isascii() and text.isprintable():
+    if text.isprintable():
         return text
-    return _UNPRINTABLE.sub("�", text.expandtabs(1).replace("\n", " ").replace("\r", ""))
+    # Bidi overrides and separators would move what stands beside them: not printable either.
+    text = text.expandtabs(1).replace("\n", " ").replace("\r", "")
+    return "".join(char if char.isprintable() else "�" for char in text)
 
 
 def to_ascii(text: str) -> str:

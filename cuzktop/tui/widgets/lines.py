@@ -15,9 +15,23 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from cuzktop.frame import Frame
+from cuzktop.tui.sgr import LOG_STYLES
 from cuzktop.tui.widgets.cells import STYLES, Line, differing, to_ascii
 
 EMPTY = Frame()
+
+
+class Palette(Widget):
+    """Has all styles that lines may name, for all panels: one widget's are matched in no time.
+
+    It is never seen. Every panel having them took the style sheet a hundred milliseconds at the
+    start, and again whenever a class of the app changed.
+    """
+
+    DEFAULT_CSS = """
+    Palette { display: none; }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{name}" for name in (*STYLES, *LOG_STYLES)}
 
 
 class Lines(Widget):
@@ -31,7 +45,6 @@ class Lines(Widget):
     DEFAULT_CSS = """
     Lines { width: 1fr; height: 1fr; }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{name}" for name in STYLES}
 
     frame: var[Frame] = var(EMPTY)
 
@@ -117,7 +130,9 @@ class Lines(Widget):
         style = self._rich_styles.get(name)
         if style is None:
             base, *added = name.split("+")
-            style = self.get_component_rich_style(f"lines--{base}")
+            palette = self.app.screen_stack[0].query_one(Palette)
+            style = Style(bgcolor=self.background_colors[1].rich_color)
+            style += palette.get_component_rich_style(f"lines--{base}", partial=True)
             if added:
                 style += Style(
                     bold="bold" in added or None,

@@ -15,7 +15,6 @@ from textual.screen import ModalScreen
 from cuzktop.frame import Frame
 from cuzktop.tui.keys import KEYS
 from cuzktop.tui.messages import Body
-from cuzktop.tui.sgr import LOG_STYLES
 from cuzktop.tui.widgets.cells import CLASS_GLYPHS, CLASS_TITLES, Line, clip, fit, to_ascii, wrap
 from cuzktop.tui.widgets.jobs import CELLS
 from cuzktop.tui.widgets.lines import Lines
@@ -25,8 +24,6 @@ from cuzktop.units import age
 
 class Page(Lines):
     """The lines of a window, all of them: the frame around it scrolls."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{name}" for name in LOG_STYLES}
 
     def __init__(self, body: Body, *, ascii_only: bool) -> None:
         """Show what `body` makes."""
