@@ -14,7 +14,7 @@ from cuzktop.picture import Picture
 
 Batch = Sequence[Event]
 LEAST_INTERVAL_S = 0.1
-FIRST_S = 0.2  # nobody should wait a whole interval for the first picture
+FIRST_S = 0.2  # nobody should wait a whole interval for the first picture with the log in it
 ERROR_PAUSE_S = 1.0  # after one of our own errors: it may come again at once
 BATCHES_A_FRAME = 64  # while a large log is read, a frame comes after so many blocks at the latest
 
@@ -136,7 +136,9 @@ class Engine(threading.Thread):
 
     def step(self) -> None:
         """Fold in what comes within one interval, then publish a frame."""
-        interval_s = min(FIRST_S, self.interval_s) if self._latest is None else self.interval_s
+        interval_s = self.interval_s
+        if self._latest is None or self._filling:
+            interval_s = min(FIRST_S, interval_s)
         due = self._monotonic_s() + interval_s
         batches = 0
         while True:

@@ -128,6 +128,25 @@ def test_a_large_log_is_shown_while_it_is_read() -> None:
     assert scene.engine.frame().source.read_pct is None
 
 
+def test_what_stood_in_the_log_is_shown_as_soon_as_it_is_read() -> None:
+    scene = Scene(interval_s=10.0, age_ms=0.0)
+    scene.engine.progress(1_000_000, 3_000_000)
+    scene.engine.step()
+    scene.engine.step()
+    scene.engine.progress(3_000_000, 3_000_000)
+    scene.come((2 * FIRST_S + 0.1, synth(0)))
+    scene.engine.step()
+    assert scene.times == [FIRST_S, 2 * FIRST_S, 2 * FIRST_S + 10.0]
+    scene = Scene(interval_s=10.0, age_ms=0.0)
+    scene.engine.progress(1_000_000, 3_000_000)
+    scene.engine.step()
+    scene.come((FIRST_S + 0.1, synth(0)))
+    scene.on_frame = lambda _: scene.engine.progress(3_000_000, 3_000_000)
+    scene.engine.step()
+    assert scene.times == [FIRST_S, 2 * FIRST_S]
+    assert len(scene.frames[-1][1].syntheses) == 1
+
+
 def test_an_empty_log_has_no_progress() -> None:
     scene = Scene(age_ms=0.0)
     scene.engine.progress(0, 0)

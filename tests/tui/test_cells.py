@@ -14,6 +14,7 @@ from cuzktop.tui.widgets.cells import (
     clean,
     clip,
     count,
+    differences,
     fit,
     graph,
     label,
@@ -96,6 +97,36 @@ def test_a_title_has_exactly_its_width(name: str, width: int, detail: str, end: 
 @given(st.none() | st.floats(-5, 130), st.integers(0, 60))
 def test_a_bar_has_exactly_its_width(share_pct: float | None, width: int) -> None:
     assert cell_len(bar(share_pct, width, "kernel")[0]) == width
+
+
+lines = st.lists(
+    st.tuples(st.sampled_from(["a", "ab", "日本", "  ", "█▌"]), st.sampled_from(["text", "warn"])),
+    max_size=6,
+)
+
+
+@given(lines, lines, st.integers(1, 12))
+def test_what_differs_between_two_lines_is_all_within_its_cells(
+    one: list[tuple[str, str]], other: list[tuple[str, str]], width: int
+) -> None:
+    old, new = clip(one, width), clip(other, width)
+    if old == new:
+        return
+    cells = [
+        [(char, style) for text, style in line for char in text for _ in range(cell_len(char))]
+        for line in (old, new)
+    ]
+    stretches = differences(old, new)
+    assert all(0 <= first < last <= width for first, last in stretches)
+    for at in range(width):
+        if cells[0][at] != cells[1][at]:
+            assert any(first <= at < last for first, last in stretches)
+
+
+def test_a_figure_and_an_end_that_change_leave_the_middle_alone() -> None:
+    old = (("gpu  7", "muted"), ("=" * 50, "kernel"), ("a", "text"))
+    new = (("gpu 17", "muted"), ("=" * 50, "kernel"), ("b", "text"))
+    assert differences(old, new) == [(0, 6), (56, 57)]
 
 
 def test_a_bar_never_hides_a_little_and_never_invents_any() -> None:

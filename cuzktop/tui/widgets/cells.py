@@ -238,6 +238,18 @@ def differing(old: Line, new: Line) -> tuple[int, int]:
     return first, max(first + 1, line_width(new[: len(new) - behind]))
 
 
+def differences(old: Line, new: Line) -> list[tuple[int, int]]:
+    """Stretches of cells that hold all in which two lines of one width differ: one, or two.
+
+    A figure at the beginning of a line that changes doesn't make what lies between it and the end.
+    """
+    head, tail = line_width(new[:1]), (old[1:], new[1:])
+    if old[:1] != new[:1] and tail[0] != tail[1] and line_width(old[:1]) == head:
+        first, last = differing(*tail)
+        return [(0, head), (head + first, head + last)]
+    return [differing(old, new)]
+
+
 def clip(line: Iterable[Span], width: int) -> Line:
     """`line` in exactly `width` cells; what is cut leaves an ellipsis."""
     spans: list[Span] = []

@@ -16,7 +16,7 @@ from textual.widget import Widget
 
 from cuzktop.frame import Frame
 from cuzktop.tui.sgr import LOG_STYLES
-from cuzktop.tui.widgets.cells import STYLES, Line, differing, to_ascii
+from cuzktop.tui.widgets.cells import STYLES, Line, differences, to_ascii
 
 EMPTY = Frame()
 
@@ -85,8 +85,9 @@ class Lines(Widget):
         changed: list[Region] = []
         for y, (old, new) in enumerate(zip(before, self._lines, strict=True)):
             if old != new:
-                first, last = differing(old, new)
-                changed.append(Region(first, y, last - first, 1))
+                changed += [
+                    Region(first, y, last - first, 1) for first, last in differences(old, new)
+                ]
         if changed:
             self.refresh(*changed)
 
