@@ -212,76 +212,77 @@ def fill(glyph: str, style: str) -> Callable[[int], Line]:
     return lambda cells: ((glyph * cells, style),)
 
 
+Cell = tuple[str, str]
+BLANK: Cell = (" ", "text")
+
+
 class LockPaint:
     """One GPU's lock, a column at a time; columns that can't change any more are remembered."""
 
-    __slots__ = ("_cells", "_step_ms")
+    __slots__ = ("_done", "_first", "_step_ms")
 
     def __init__(self) -> None:
         """Nothing was painted."""
-        self._cells: dict[int, tuple[str, str]] = {}
+        self._done: list[Cell] = []  # of the columns from `_first` on
+        self._first = 0
         self._step_ms = 0.0
 
-    def draw(self, pieces: Iterable[Piece], axis: Axis, settled_ms: float) -> list[tuple[str, str]]:
+    def draw(self, pieces: Sequence[Piece], axis: Axis, settled_ms: float) -> list[Cell]:
         """Glyph and style of each column; what lies before `settled_ms` is painted only once."""
-        if axis.step_ms != self._step_ms or len(self._cells) > KEEP_COLUMNS:
-            self._cells = {}
-            self._step_ms = axis.step_ms
-        cells = self._cells
-        step = axis.step_ms
-        missing = [c for c in range(axis.first, axis.first + axis.columns) if c not in cells]
-        if not missing:
-            return [cells[c] for c in range(axis.first, axis.first + axis.columns)]
-        lowest, highest = missing[0], missing[-1]
+        done = self._done
+        known = self._first + len(done)
+        if (
+            axis.step_ms != self._step_ms
+            or not self._first <= axis.first <= known
+            or len(done) > KEEP_COLUMNS
+        ):
+            done = self._done = []
+            self._step_ms, self._first, known = axis.step_ms, axis.first, axis.first
+        end = axis.first + axis.columns
+        fresh = self._paint(pieces, known, end)
+        settled = math.floor(settled_ms / axis.step_ms) - known
+        cells = done[axis.first - self._first : end - self._first] + fresh
+        if settled > 0:
+            done += fresh[:settled]
+        return cells
+
+    def _paint(self, pieces: Sequence[Piece], known: int, end: int) -> list[Cell]:
+        """The columns from `known` up to `end`."""
+        step = self._step_ms
+        cells = [BLANK] * max(0, end - known)
         spent: dict[int, dict[str, float]] = {}
+        begin = known * step
         for lo, hi, kind in pieces:
-            first = max(lowest, math.floor(lo / step))
-            last = min(highest, math.floor(hi / step))
-            for c in range(first, last + 1):
+            if hi <= begin:
+                continue
+            for c in range(max(known, math.floor(lo / step)), min(end - 1, int(hi / step)) + 1):
                 covered = min(hi, (c + 1) * step) - max(lo, c * step)
                 if covered > 0:
                     column = spent.setdefault(c, {})
                     column[kind] = column.get(kind, 0.0) + covered
-        painted: list[tuple[str, str]] = []
-        for c in range(axis.first, axis.first + axis.columns):
-            cell = cells.get(c)
-            if cell is None:
-                cell = (" ", "text")
-                kinds = spent.get(c)
-                if kinds is not None:
-                    most = max(kinds, key=kinds.__getitem__)
-                    # Less than half of a column: the lock was free for the most of it.
-                    small = sum(kinds.values()) * 2 < step
-                    cell = ("▪", KINDS[most][1]) if small else KINDS[most]
-                if (c + 1) * step < settled_ms:
-                    cells[c] = cell
-            painted.append(cell)
-        return painted
-
-
-@lru_cache(maxsize=8)
-def _slices(axis: Axis, end_ms: float, size: int) -> tuple[tuple[int, int], ...]:
-    """The bins of each column of `axis`: a history of `size` seconds that ends at `end_ms`.
-
-    (0, 0) where a column lies outside.
-    """
-    seconds = axis.step_ms / 1000.0
-    start = axis.start_ms / 1000.0 - (end_ms / 1000.0 - size)
-    out: list[tuple[int, int]] = []
-    for column in range(axis.columns):
-        at = start + column * seconds
-        first = math.floor(at + 1e-9)
-        last = max(first + 1, math.ceil(at + seconds - 1e-9))
-        out.append((max(0, first), min(size, last)) if last > 0 and first < size else (0, 0))
-    return tuple(out)
+        for c, kinds in spent.items():
+            most = max(kinds, key=kinds.__getitem__)
+            # Less than half of a column: the lock was free for the most of it.
+            small = sum(kinds.values()) * 2 < step
+            cells[c - known] = ("▪", KINDS[most][1]) if small else KINDS[most]
+        return cells
 
 
 # Per cent, rounded up, to a cell: what isn't 0 shows at least the least there is.
 _CELLS = "".join(LEVELS[max(min(1, share), int(share * 0.08 + 0.5))] for share in range(101))
 
 
-def _level(share: float | None) -> str:
-    return GAP if share is None else _CELLS[min(100, math.ceil(share))]
+def _levels(shares: Sequence[float | None]) -> list[str]:
+    ceil, full = math.ceil, LEVELS[-1]
+    return [
+        GAP if share is None else _CELLS[ceil(share)] if share <= 100 else full for share in shares
+    ]
+
+
+@lru_cache(maxsize=4)
+def _bins(start_ms: float, step_ms: float, columns: int) -> tuple[int, ...]:
+    """The second that each column lies in, counted from `start_ms` before the first column."""
+    return tuple([int((start_ms + column * step_ms + 1e-6) // 1000.0) for column in range(columns)])
 
 
 def graph_row(history: Sequence[float | None], end_ms: float, axis: Axis) -> str:
@@ -289,21 +290,26 @@ def graph_row(history: Sequence[float | None], end_ms: float, axis: Axis) -> str
 
     `end_ms` is the end of the last second. Gaps are dots; what lies outside is blank.
     """
-    slices = _slices(axis, end_ms, len(history))
-    if axis.step_ms <= 1000.0:
-        seen = [first for first, last in slices if last]
-        if not seen:
-            return " " * axis.columns
-        levels = [_level(share) for share in history[seen[0] : seen[-1] + 1]]
-        return "".join([levels[first - seen[0]] if last else " " for first, last in slices])
-    cells: list[str] = []
-    for first, last in slices:
-        if not last:
-            cells.append(" ")
-            continue
-        read = [share for share in history[first:last] if share is not None]
-        cells.append(_level(sum(read) / len(read) if read else None))
-    return "".join(cells)
+    size, step = len(history), axis.step_ms
+    start = axis.start_ms - (end_ms - 1000.0 * size)  # from the history's beginning
+    if step <= 1000.0:
+        bins = _bins(start, step, axis.columns)
+        first, last = max(0, bins[0]), min(size, bins[-1] + 1)
+        levels = _levels(history[first:last])
+        return "".join([levels[at - first] if first <= at < last else " " for at in bins])
+    means: list[float | None] = []
+    blank_before = blank_after = 0
+    for column in range(axis.columns):
+        lo = int((start + column * step + 1e-6) // 1000.0)
+        hi = int((start + (column + 1) * step + 999.0) // 1000.0)
+        if hi <= 0:
+            blank_before += 1
+        elif lo >= size:
+            blank_after += 1
+        else:
+            read = [share for share in history[max(0, lo) : hi] if share is not None]
+            means.append(sum(read) / len(read) if read else None)
+    return " " * blank_before + "".join(_levels(means)) + " " * blank_after
 
 
 def overlay(line: Line, first: int, last: int, style: str) -> Line:

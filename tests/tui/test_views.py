@@ -248,7 +248,7 @@ def test_a_partition_in_full_has_its_time_line_its_certainty_and_its_lines() -> 
 
 
 def track(lines: Sequence[str], name: str) -> str:
-    return next(line for line in lines if line.strip().startswith(name))[12:]
+    return next(line for line in lines if line.strip().startswith(name))[11:]
 
 
 def test_the_timeline_has_locks_brackets_measurements_and_syntheses() -> None:

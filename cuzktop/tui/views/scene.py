@@ -37,6 +37,7 @@ from cuzktop.tui.widgets.cells import (
     fit,
     label,
     line_width,
+    right,
     title,
     width_of,
 )
@@ -46,7 +47,8 @@ from cuzktop.units import age, duration, percent
 
 ZOOMS_MS = (20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000)  # a column
 ZOOM = 4  # the one to begin with: half a minute in 80 columns, stages of a second can be seen
-GUTTER, NARROW_GUTTER = 12, 5
+GUTTER, NARROW_GUTTER = 11, 5
+FIGURE = 4  # cells at the right for a track's figure now
 NARROW = 50  # cells below which tracks' names are short
 SETTLED_MS = 20_000.0  # what is older doesn't change any more: whose lines are whose is known
 TICKS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
@@ -158,9 +160,14 @@ def gutter_of(width: int) -> int:
     return GUTTER if width >= NARROW else min(NARROW_GUTTER, max(0, width - 1))
 
 
+def figure_of(width: int) -> int:
+    """Cells at the right for the tracks' figures, where the present is."""
+    return FIGURE if width >= NARROW else 0
+
+
 def axis_of(frame: Frame, width: int, scroll: Scroll) -> Axis:
     """The window in time at a width: up to now, or where the user stays."""
-    columns = max(1, width - gutter_of(width))
+    columns = max(1, width - gutter_of(width) - figure_of(width))
     last = scroll.last
     if last is None:
         # The window moves in steps: in between only what happens now has to be drawn anew.
@@ -213,9 +220,9 @@ def draw_timeline(
     if not frame.gpus and not frame.in_flight and not frame.recent:
         why = reason(frame, "no partition has begun yet", brief=False)
         return lines + sentence(why, width, height - len(lines))
-    gutter = gutter_of(width)
+    gutter, figures = gutter_of(width), figure_of(width)
     if height >= 4:
-        lines.append(((" " * gutter, "text"), *_ticks(frame, axis)))
+        lines.append(clip(((" " * gutter, "text"), *_ticks(frame, axis)), width))
     foot = foot_rows(height)
     room = height - len(lines) - foot
     rows = rows_in(frame, axis)
@@ -234,7 +241,10 @@ def draw_timeline(
         name_style = "strong" if track.kind == "lock" else "muted"
         if cursor is not None and at == scroll.track:
             name_style = "key"
-        body.append(((scene.name(track, gutter), name_style), *line))
+        spans: list[Span] = [(scene.name(track, gutter), name_style), *line]
+        if figures:
+            spans.append((right(scene.figure(track), figures), "muted"))
+        body.append(tuple(spans))
     hidden = scene.lane_count - sum(track.kind == "lane" for track in tracks)
     if hidden > 0 and body and tracks[-1].kind == "lane":
         body[-1] = ((fit(f"+{hidden} more", gutter), "muted"), *body[-1][1:])
@@ -367,31 +377,30 @@ class Scene:
     # ------------------------------------------------------------ names
 
     def name(self, track: Track, gutter: int) -> str:
-        """A track's name and its figure now."""
+        """A track's name in `gutter` cells."""
         if gutter <= 0:
             return ""
         short = gutter < GUTTER
+        names = {
+            "lock": f"G{track.gpu}" if short else f"GPU {track.gpu} lock",
+            "worker": f" w{track.index}" if short else f"  w{track.index}",
+            "count": "syn" if short else "syntheses",
+            "lane": "",
+            "kernel": " krn" if short else "  kernel",
+            "nvml": " NVML" if short else "  NVML",
+            "power": " pwr" if short else "  power",
+        }
+        return fit(names[track.kind], gutter)
+
+    def figure(self, track: Track) -> str:
+        """A track's figure now: per cent, or how many."""
+        if track.kind == "count":
+            return str(len(self.frame.syntheses))
         gpu = self.gpus.get(track.gpu) if track.gpu is not None else None
-        text, figure = "", ""
-        if track.kind == "lock":
-            text = f"GPU {track.gpu} lock" if not short else f"G{track.gpu}"
-        elif track.kind == "worker":
-            text = f"  w{track.index}" if not short else f" w{track.index}"
-        elif track.kind == "count":
-            text, figure = "syntheses", str(len(self.frame.syntheses))
-            if short:
-                text = "syn"
-        elif track.kind == "lane":
-            text = ""
-        elif gpu is not None:
-            text = "  " + {"kernel": "kernel", "nvml": "NVML", "power": "power"}[track.kind]
-            history = self._history(gpu, track.kind)
-            figure = percent(history[-1] if history else None, digits=0)
-            if short:
-                text, figure = text[:4], ""
-        if figure and len(figure) + width_of(text) + 2 <= gutter:
-            return fit(text, gutter - len(figure) - 1) + figure + " "
-        return fit(text, gutter)
+        if gpu is None or track.kind not in {"kernel", "nvml", "power"}:
+            return ""
+        history = self._history(gpu, track.kind)
+        return percent(history[-1] if history else None, digits=0)
 
     @staticmethod
     def _history(gpu: Gpu, kind: str) -> Sequence[float | None]:
@@ -442,10 +451,7 @@ class Scene:
         settled = min(open_ms, frame.now_ms - SETTLED_MS)
         pieces = [piece for row in rows for piece in self.pieces(row)]
         cells = self.memory.lock(number).draw(pieces, axis, settled)
-        return tuple(
-            ("".join(glyph for glyph, _style in run), style)
-            for style, run in groupby(cells, key=lambda cell: cell[1])
-        )
+        return tuple((glyph * len(list(run)), style) for (glyph, style), run in groupby(cells))
 
     def _worker(self, number: int) -> Line:
         rows = sorted(self.by_worker.get(number, ()), key=lambda row: row.bracket_start_ms or 0)

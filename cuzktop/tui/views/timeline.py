@@ -290,7 +290,10 @@ class TimelineView(View):
         height = self.size.height
         head = (1 if height >= 3 else 0) + (1 if height >= 4 else 0)
         gutter = gutter_of(self.size.width)
-        if event.x < gutter or not head <= event.y < head + self._room():
+        if (
+            not gutter <= event.x < gutter + self._axis().columns
+            or not head <= event.y < head + self._room()
+        ):
             return
         axis = self._hold()
         state = self.scroll_state

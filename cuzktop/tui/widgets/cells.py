@@ -7,6 +7,7 @@ lines before and tested without a terminal. Widths are in cells: a wide characte
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from os.path import commonprefix
@@ -122,9 +123,15 @@ _ASCII = str.maketrans(
 )
 
 
+# What our own pictures are made of: all of one cell, so that nobody has to look each up.
+_NARROW = re.compile(
+    "[ -~\u00b7\u00d7\u2013\u2026\u2190-\u2193\u2500-\u259f▪▸▾▲▼○●◆✓✗≥≠≈]*"
+).fullmatch
+
+
 def width_of(text: str) -> int:
     """The cells that `text` takes."""
-    return len(text) if text.isascii() else cell_len(text)
+    return len(text) if text.isascii() or _NARROW(text) else cell_len(text)
 
 
 def clean(text: str) -> str:
