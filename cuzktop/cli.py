@@ -212,7 +212,8 @@ def _part(log: Log, file: BinaryIO) -> Iterator[bytes]:
     if begin >= end and not log.rotated:
         message = f"{log.name} has no line in that time"
         raise UsageError(message, hint="times are UTC, as in the log, unless they end in local")
-    _say(f"{log.name}: bytes {begin} to {end} of {size}; what is cut there is known in part")
+    if begin > 0 or end < size:
+        _say(f"{log.name}: bytes {begin} to {end} of {size}; what is cut there is known in part")
     file.seek(begin)
     left = end - begin
     for block in read_blocks(file):

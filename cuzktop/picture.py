@@ -43,7 +43,7 @@ from cuzktop.events import (
     StatusRead,
 )
 from cuzktop.logbook import LogBook
-from cuzktop.model.attribution import C6, C7, C8, C9
+from cuzktop.model.kinds import C6, C7, C8, C9
 from cuzktop.model.reduce import Model, kernel_spans, place_lines
 from cuzktop.model.series import Readings, median_of
 from cuzktop.model.state import KEEP_RECENT, Gpu, Job, Partition, Run
@@ -70,6 +70,8 @@ class Picture:
         self.status: StatusRead | None = None
         self.status_note = ""
         self._notes: deque[fr.Alert] = deque(maxlen=20)
+        self._had_timeline = False
+        self._had_timing = False
         self._stages: Mapping[str, fr.StageStats] = {}
         self._means: Mapping[str, float] = {}
         self._inflation: fr.Inflation | None = None
@@ -227,6 +229,8 @@ class Picture:
         )
         gauge = bunching(run.synth_ends[-200:], wave.median_synth_ms)
         self._refresh(run, len(syntheses))
+        self._had_timeline |= run.timeline_seen  # a daemon that starts again writes them again
+        self._had_timing |= run.timing_seen
         return fr.Frame(
             now_ms=now,
             at=None if run.epoch_us is None else iso_utc(int(run.epoch_us + now * 1000)),
@@ -247,8 +251,8 @@ class Picture:
             verdict=self._verdict(run, windows, wave, gauge, measured),
             alerts=(*self._alerts(run), *self._second_opinion(run, now)),
             host=self._host(),
-            has_timeline=run.timeline_seen,
-            has_timing=run.timing_seen,
+            has_timeline=self._had_timeline,
+            has_timing=self._had_timing,
             herd=herd_of(wave, gauge),
             inflation=self._inflation,
             book=self.book,

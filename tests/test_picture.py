@@ -301,3 +301,14 @@ def test_an_empty_picture_has_a_frame() -> None:
     assert isinstance(frame, Frame)
     assert (frame.gpus, frame.jobs, frame.at) == ((), (), None)
     assert frame.verdict.bottleneck == "unknown"
+
+
+def test_a_daemon_that_starts_again_still_has_its_standard_error() -> None:
+    picture, scanner = Picture(), LogScanner()
+    start = b"2026-03-14T01:02:03.415589Z  INFO cuzk_daemon: cuzk-daemon starting\n"
+    picture.feed(scanner.feed(start + b"TIMELINE,2000,SYNTH_START,porep-1000-1,partition=0\n"))
+    assert picture.frame(source=SOURCE).has_timeline
+    picture.feed(scanner.feed(start.replace(b"01:02", b"02:02")))
+    frame = picture.frame(source=SOURCE)
+    assert frame.run == 1
+    assert frame.has_timeline

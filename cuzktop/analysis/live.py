@@ -11,21 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from cuzktop.frame import Holding, Lock
-from cuzktop.model.attribution import (
-    C1,
-    C4,
-    C6,
-    C7,
-    C8,
-    C9,
-    C10,
-    C11,
-    KINDS,
-    SURE,
-    Attributor,
-    bound_entry,
-    misfit,
-)
+from cuzktop.model.attribution import SURE, Attributor, bound_entry
+from cuzktop.model.kinds import C1, C4, C6, C7, C8, C9, C10, C11, CHAIN, KINDS
+from cuzktop.model.lateness import misfit
 from cuzktop.model.state import Call, Line
 
 STAGES = ("ntt_msm_h", "barrier", "batch_add", "tail_msm", "releasing")
@@ -69,9 +57,9 @@ def live_calls(attributor: Attributor) -> list[LiveCall]:
             open_calls.append(call)
             continue
         live = LiveCall(call, "ended")
-        for _, lines in call.options or ():
-            if not any(line in used for line in lines if line is not None):
-                for kind, line in zip((C4, C6, C7, C8, C9, C10), lines, strict=True):
+        for chain in call.chains:
+            if not any(line in used for line in chain.lines if line is not None):
+                for kind, line in zip(CHAIN, chain.lines, strict=True):
                     if line is not None:
                         used.add(line)
                         live.lines[kind] = line

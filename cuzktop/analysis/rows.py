@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cuzktop.frame import PartitionRow
-from cuzktop.model.attribution import C2, C3, C4, C6, C7, C8, C9, C10
+from cuzktop.model.kinds import C2, C3, C4, C6, C7, C8, C9, C10
 from cuzktop.model.state import Line, Partition
 
 _ORDER = {"none": 0, "inferred": 1, "exact": 2}

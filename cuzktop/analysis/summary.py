@@ -37,7 +37,9 @@ def proofs(run: Run) -> Proofs:
     """Counts of the run's jobs."""
     seconds = None
     if run.completed and run.last_completed is not None and run.first_synth is not None:
-        seconds = (run.last_completed - run.first_synth) / 1000.0 / run.completed
+        took_ms = run.last_completed - run.first_synth
+        if took_ms > 0:  # else the lines are out of order
+            seconds = took_ms / 1000.0 / run.completed
     if not run.tracing_seen and run.timeline_seen:  # only tracing lines say that a proof is done
         return Proofs(completed=None, failed=None, in_flight=None, lost=None)
     flying = sum(job.ended is None and not job.failed for job in run.jobs.values()) - run.lost

@@ -20,7 +20,7 @@ LOSS = 3.0  # where a line is missing, nothing is surer
 LISTED = 9.5  # options that cost so much more than a claimant's best may not be listed at first
 SPARE = 0.01
 HORIZON = 7.0  # choices dearer than the best by more are not looked at
-KEEP_CHOICES = 100  # partial choices that are followed at a time
+KEEP_CHOICES = 80  # partial choices that are followed at a time
 KEEP_AT_LEAST = 12
 CROWD = 120  # options in a contest; where there are more, much is open and little can be told
 KEEP_MEMBERS = 12  # claimants that are looked at together
@@ -74,14 +74,21 @@ class Entry(NamedTuple):
     member: int
 
 
-class _Plan(NamedTuple):
+class _Plan:
     """An option, and what can be said of it whatever else is chosen."""
 
-    option: Option
-    entries: tuple[Entry, ...]
-    lasting: tuple[Entry, ...]  # those that stand where lines of claimants to come stand
-    gaps: frozenset[float]
-    disorder: float
+    __slots__ = ("disorder", "entries", "gaps", "option")
+
+    def __init__(self, option: Option, member: int) -> None:
+        """`member` tells the lines of one claimant from those of others."""
+        self.option = option
+        self.entries = tuple(
+            Entry(line.seq, due[0], due[1], line.lo, line.hi, member)
+            for line, due in zip(option.lines, option.due, strict=True)
+            if line is not None and due is not None
+        )
+        self.gaps = {entry.gap for entry in self.entries}
+        self.disorder = disorder(self.entries)
 
 
 class _Choice(NamedTuple):
@@ -119,12 +126,17 @@ class Contest(Generic[Claimant]):
         self._excused = excused
         self._listed: set[Claimant] = set()
         self._taken: set[Line | None] = set()
+        self._held: list[Hold] = []  # by those who have their lines
         self._wanted: dict[Line, list[tuple[float, Claimant]]] = {}
+        self._plans: dict[int, _Plan] = {}  # by the option's id
+        self._numbers = {claimant: number for number, claimant in enumerate(self._options)}
         for claimant, some in self._options.items():
-            self._add(claimant, some)
+            self.add(claimant, some)
 
-    def _add(self, claimant: Claimant, some: Sequence[Option]) -> None:
+    def add(self, claimant: Claimant, some: Sequence[Option]) -> None:
+        """These are a claimant's options, instead of those before."""
         if not some:
+            self._options.pop(claimant, None)
             return
         self._options[claimant] = some
         cheapest: dict[Line, float] = {}
@@ -171,7 +183,7 @@ class Contest(Generic[Claimant]):
                 [option for option in (*some, NOTHING) if option.cost <= some[0].cost + within]
                 for some in (self._left(member) for member in members)
             ]
-            verdicts, gap = self._cheapest(groups, within)
+            verdicts, gap = self._cheapest(members, groups, within)
             # What exceeds its claimant's best by more than the gap and the horizon is in no choice
             # that matters.
             if verdicts and (within >= gap + HORIZON - SPARE or within > WITHOUT):
@@ -202,13 +214,15 @@ class Contest(Generic[Claimant]):
                 continue
             if any(not wanted.isdisjoint(option.lines) for option in options):
                 self._listed.add(member)
-                self._add(member, self._list(member))
+                self.add(member, self._list(member))
                 more = True
         return more
 
     def give(self, claimant: Claimant, option: Option) -> None:
         """The claimant has its lines: no one else gets them."""
         self._taken.update(line for line in option.lines if line is not None)
+        if option.hold is not None:
+            self._held.append(option.hold)
         self._options.pop(claimant, None)
 
     def contested(self, claimant: Claimant) -> bool:
@@ -221,12 +235,17 @@ class Contest(Generic[Claimant]):
         return any(line is not None and len(self._wanted[line]) > 1 for line in some[0].lines)
 
     def _left(self, claimant: Claimant) -> Sequence[Option]:
-        """The options of a claimant that nobody has taken a line from."""
+        """The options of a claimant that nobody has taken a line from, or the lock meanwhile."""
         some = self._options.get(claimant, ())
-        taken = self._taken
-        if taken and any(not taken.isdisjoint(option.lines) for option in some):
-            return [option for option in some if taken.isdisjoint(option.lines)]
-        return some
+        if not self._taken:
+            return some
+        left = [option for option in some if self._free(option)]
+        return some if len(left) == len(some) else left
+
+    def _free(self, option: Option) -> bool:
+        if not self._taken.isdisjoint(option.lines):
+            return False
+        return option.hold is None or not overlaps(option.hold, self._held)
 
     def _members(self, first: Claimant, within: float) -> list[Claimant]:
         """`first`, who wants its lines, who wants theirs, and so on: the nearest, in order."""
@@ -248,10 +267,15 @@ class Contest(Generic[Claimant]):
                             queue.append(other)
         if len(found) == 1:
             return [first]
-        return [one for one in self._options if one in found and self._left(one)]
+        return [
+            claimant for claimant in self._options if claimant in found and self._left(claimant)
+        ]
 
     def _cheapest(
-        self, groups: Sequence[Sequence[Option]], within: float
+        self,
+        members: Sequence[Claimant],
+        groups: Sequence[Sequence[Option]],
+        within: float,
     ) -> tuple[list[Verdict], float]:
         """The verdicts on groups, and what the choice costs more than the best of each alone.
 
@@ -265,13 +289,13 @@ class Contest(Generic[Claimant]):
         least = 0.0
         choices = [_Choice(0.0, (), frozenset(), (), frozenset(), {})]
         lost = within  # the cheapest of what was dropped for want of room, above the best
-        for member, (options, (later, gaps)) in enumerate(
-            zip(groups, _wanted_later(groups), strict=True)
+        for member, options, (later, gaps) in zip(
+            members, groups, _wanted_later(groups), strict=True
         ):
             kept: dict[tuple[object, ...], _Choice] = {}
             least += options[0].cost
             bound = least + within + SPARE
-            plans = [_plan(option, member, gaps) for option in options]
+            plans = [self._planned(member, option) for option in options]
             for choice in choices:
                 here = {entry.gap for entry in choice.beside}
                 before = -1.0
@@ -296,7 +320,9 @@ class Contest(Generic[Claimant]):
                         cost += disorder((*choice.beside, *plan.entries)) - before - plan.disorder
                         if cost > bound:
                             continue
-                    beside = (*lasting, *plan.lasting) if plan.lasting else lasting
+                    beside = lasting
+                    if not gaps.isdisjoint(plan.gaps):
+                        beside += tuple(entry for entry in plan.entries if entry.gap in gaps)
                     used = choice.used.union(option.lines) & later
                     made = _Choice(
                         cost, (*choice.chosen, option), used, beside, holds, choice.seconds
@@ -323,6 +349,12 @@ class Contest(Generic[Claimant]):
             margin, rival = best.seconds.get(index, (within, None))
             verdicts.append(Verdict(option, min(margin, lost), rival))
         return verdicts, best.cost - sum(options[0].cost for options in groups)
+
+    def _planned(self, member: Claimant, option: Option) -> _Plan:
+        plan = self._plans.get(id(option))
+        if plan is None:
+            plan = self._plans[id(option)] = _Plan(option, self._numbers[member])
+        return plan
 
     def _noted(self, kept: _Choice, dropped: _Choice) -> _Choice:
         """The kept choice, with what the dropped one would have cost more."""
@@ -369,10 +401,11 @@ def _same(figures: Figures, one: Lines, other: Lines) -> bool:
 
 def overlaps(hold: Hold, others: Iterable[Hold]) -> bool:
     """Whether the same lock was held by another meanwhile."""
-    return any(
-        other.lock == hold.lock and other.taken < hold.given_back and hold.taken < other.given_back
-        for other in others
-    )
+    lock, taken, given_back = hold
+    for other in others:
+        if other.taken < given_back and taken < other.given_back and other.lock == lock:
+            return True
+    return False
 
 
 def _wanted_later(
@@ -389,21 +422,6 @@ def _wanted_later(
         gaps = gaps.union(line.hi for line in wanted)
     later.reverse()
     return later
-
-
-def _plan(option: Option, member: int, gaps: frozenset[float]) -> _Plan:
-    entries = tuple(
-        Entry(line.seq, due[0], due[1], line.lo, line.hi, member)
-        for line, due in zip(option.lines, option.due, strict=True)
-        if line is not None and due is not None
-    )
-    return _Plan(
-        option,
-        entries,
-        tuple(entry for entry in entries if entry.gap in gaps),
-        frozenset(entry.gap for entry in entries),
-        disorder(entries),
-    )
 
 
 def disorder(entries: Iterable[Entry]) -> float:

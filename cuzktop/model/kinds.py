@@ -12,3 +12,6 @@ C10 = 10  # mutex_held_ms, total_start_fn_ms: the lock is given back (S41 and ne
 C11 = 11  # epilogue_ms, pre_destructor_ms: the call returns (until S23)
 
 KINDS = (C1, C2, C3, C4, C6, C7, C8, C9, C10, C11)
+CHAIN = (C4, C6, C7, C8, C9, C10)  # from taking the lock to giving it back, S41 and newer
+BLOCK = (C6, C8, C9)  # what the GPU thread prints before S41
+CPU = (C1, C2, C3)

@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from cuzktop.model.blocks import ALWAYS, Block
 from cuzktop.model.chains import LIMIT, MISSING
 from cuzktop.model.joint import HORIZON, LISTED, Option
 from cuzktop.model.kinds import C1, C2, C3
@@ -29,6 +30,7 @@ from cuzktop.model.lateness import (
     start_cost,
 )
 from cuzktop.model.state import Call, Line
+from cuzktop.model.tape import Bounds
 
 KEEP_OPTIONS = 24
 KEEP_SETUPS = 3
@@ -37,18 +39,10 @@ WAITED_MS = 2  # a barrier of so many ms was a wait; less is its overhead
 FINISH_MS = 9.0  # the call's end follows its last work by at most so much, as a rule
 FINISH_MAX_MS = 500.0  # longer than that costs no more
 USUAL_LIMIT = LISTED  # one line of a call that has others to choose from costs at most so much
+USUAL_LATE_MS = 150.0  # and is at most so late: `start_cost` is the cheaper one
 LATE_FAILURE = 2.0  # a failed call's C2 or C3 may never come
 
 Pools = Mapping[int, Sequence[Line]]
-
-
-class Bounds(NamedTuple):
-    """When a line was written: by clocks, and by neighbours whose times are known."""
-
-    clock_lo: float
-    clock_hi: float
-    lo: float
-    hi: float
 
 
 class Barrier(NamedTuple):
@@ -58,6 +52,31 @@ class Barrier(NamedTuple):
     waited: bool  # it had to wait: prep_msm was done at that very time
     before: int  # prep_msm stands above this place of the log
     soon: float = math.inf  # it opens by then, as a rule
+
+
+def barrier_of_chain(call: Call, chain: Sequence[Line | None]) -> Barrier | None:
+    """S41 and newer: the wait for prep_msm as the lines of a chain tell it; C7 states it."""
+    take, ntt, barrier, batch, end, _ = chain
+    last = 1 << 62
+    before = min((line.seq for line in (barrier, batch) if line is not None), default=last)
+    if take is None or ntt is None or barrier is None:
+        return Barrier(ALWAYS, waited=False, before=before) if before < last else None
+    since = take.a + take.b + ntt.a + barrier.a
+    lo, hi = call.entry_lo + since, call.entry_hi + since + 5
+    if end is not None and batch is not None:
+        by_end = end.a + batch.a
+        lo = max(lo, end.lo - by_end - 6)
+        hi = max(lo, min(hi, end.hi - by_end + 1))
+    return Barrier((lo, hi), barrier.a >= WAITED_MS, before)
+
+
+def barrier_of_block(block: Block) -> Barrier | None:
+    """S19–S40: the wait for prep_msm is what the block's figures leave over."""
+    batch = block.lines[1]
+    if batch is None or block.opened is None:
+        return None
+    soon = math.inf if block.soon is None or not block.waited else block.soon
+    return Barrier(block.opened, block.waited, batch.seq, soon)
 
 
 class Finish(NamedTuple):
@@ -132,8 +151,8 @@ def preparations(
                 found = _complete(head, prepared, b_g2s, finish, bounds, limit, options)
                 if not found or call.failed:
                     more = LATE_FAILURE if call.failed else MISSING
-                    lines = (setup, prepared.line, None)
-                    options.append(Option(head[0] + more, lines, (due1, prepared.due, None)))
+                    lines, due = (setup, prepared.line, None), (due1, prepared.due, None)
+                    options.append(Option(head[0] + more, lines, due))
             if call.failed:
                 more = setup_cost + 2 * LATE_FAILURE
                 options.append(Option(more, (setup, None, None), (due1, None, None)))
@@ -171,11 +190,10 @@ def _complete(
     lo, hi = prepared.usual
     room = prepared.room
     found = False
+    place, earliest, latest = prep.seq, lo - EARLY_MAX_MS, hi + _latest(limit)
     for line in b_g2s:
         figure = line.a
-        if line.seq < prep.seq or line.hi < lo + figure - EARLY_MAX_MS:
-            continue
-        if line.lo > hi + figure + LATE_MAX_MS:
+        if line.seq < place or line.hi < earliest + figure or line.lo > latest + figure:
             continue
         bounds = bounds_of(line)
         due = prepared.due
@@ -198,6 +216,11 @@ def _complete(
     return found
 
 
+def _latest(limit: float) -> float:
+    """How late a line is at most whose cost is within the limit."""
+    return USUAL_LATE_MS if limit <= USUAL_LIMIT else LATE_MAX_MS
+
+
 def _between(pool: Sequence[Line], first: int, last: int) -> Sequence[Line]:
     """The lines of a pool from place `first` up to, but not at, place `last`."""
     return pool[bisect_left(pool, first, key=_place) : bisect_left(pool, last, key=_place)]
@@ -217,10 +240,11 @@ def _prepared(
 ) -> list[Prepared]:
     """The lines C2 that a thread begun in `begun` could have written."""
     begun_lo, begun_hi = begun
+    most = _latest(limit)
     fits: list[Prepared] = []
     for prep in preps:
         due_lo, due_hi = begun_lo + prep.a, begun_hi + prep.a + 1
-        if prep.seq < after or prep.hi < due_lo - EARLY_MAX_MS or prep.lo > due_hi + LATE_MAX_MS:
+        if prep.seq < after or prep.hi < due_lo - EARLY_MAX_MS or prep.lo > due_hi + most:
             continue
         bounds = bounds_of(prep)
         cost = misfit_within(due_lo, due_hi, bounds, start_cost)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from cuzktop import events as ev
-from cuzktop.model.attribution import C1, C2, C3, C4, C6, C7, C8, C9, C10, C11, Attributor
+from cuzktop.model.attribution import Attributor
+from cuzktop.model.kinds import C1, C2, C3, C4, C6, C7, C8, C9, C10, C11
 from cuzktop.model.state import (
     KEEP_ATTEMPTS,
     KEEP_JOBS,
@@ -67,6 +68,7 @@ class Model:
         self._empty = True  # the run has no content: the next start line opens it, not another
         self._order = 0
         self._torn = False  # the next TIMELINE event's line was cut by the lines above it
+        self._torn_at = -1  # the offset of the last such line
         self.attributor = Attributor(self._settled)
         self._ended_monos: list[Job] = []  # proofs in one piece whose completion is not said yet
         self._undispatched: list[Job] = []
@@ -137,7 +139,8 @@ class Model:
             run.first_at = float(at_ms)
         if self._torn:  # read before the lines above were written, so that it bounds none
             self._torn = False
-        else:
+            self._torn_at = at_ms
+        elif at_ms > self._torn_at:  # else its thread may have waited until the torn line was out
             self.attributor.clocked(at_ms + 1.0)
         if at_ms > run.clock:
             run.clock = float(at_ms)
@@ -177,6 +180,7 @@ class Model:
         self._empty = True
         self.attributor = Attributor(self._settled)
         self.attributor.from_start = True
+        self._torn_at = -1
         self._ended_monos.clear()
         self._undispatched.clear()
         self._loading.clear()
@@ -282,7 +286,7 @@ class Model:
             if call.partition.gpu is None or call.partition.gpu == call.gpu:
                 continue
             before, gpu = run.gpus[call.gpu or 0], run.gpus[call.partition.gpu]
-            del before.open_calls[id(call)]
+            before.open_calls.pop(id(call), None)
             gpu.open_calls[id(call)] = call
             call.gpu = gpu.number
             gpu.first_start = min(call.start, gpu.first_start or call.start)
@@ -294,7 +298,7 @@ class Model:
         run = self.run
         if run.step_hi <= 18 or run.step_lo == run.step_hi == ONE_GPU_UNTIL:
             return 0
-        return run.worker_gpu.get(worker, 0)
+        return run.worker_gpu.get(worker, -1 - worker)  # a worker of unknown place: its own
 
     def _gpu(self, number: int) -> Gpu:
         gpu = self.run.gpus.get(number)
@@ -665,10 +669,12 @@ class Model:
         ):
             return
         start, worker = float(partition.pickup), partition.worker
-        call = Call(partition, worker, partition.gpu, start, partition.pickup_seq)
+        gpu = self._gpu_of(worker)
+        partition.gpu = gpu.number
+        call = Call(partition, worker, gpu.number, start, partition.pickup_seq)
         call.lock = self._lock_of(worker)
         partition.call = call
-        self._gpu_of(worker).open_calls[id(call)] = call
+        gpu.open_calls[id(call)] = call
         self.run.last_worker_call[worker] = call
         self.attributor.opened(call)
 
@@ -1005,7 +1011,7 @@ def place_lines(call: Call, lines: Mapping[int, Line]) -> tuple[float | None, fl
 def record(gpu: Gpu, call: Call) -> None:
     """Append the call's times to its GPU's history."""
     history = gpu.history
-    history.locks.add(call.lock)
+    history.locks.add(max(-1, call.lock))  # those of workers of unknown place count as one
     nan = float("nan")
     lines = call.lines
     taken = nan if call.lock_at is None else call.lock_at

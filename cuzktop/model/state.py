@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cuzktop.model.handover import Block
+    from cuzktop.model.blocks import Block
     from cuzktop.model.joint import Option
 
 from cuzktop.model.series import Bins
@@ -101,6 +101,7 @@ class Call:
     __slots__ = (
         "begun",
         "block",
+        "chain_margin",
         "chains",
         "cpu_margin",
         "cpu_options",
@@ -120,10 +121,8 @@ class Call:
         "lock",
         "lock_at",
         "lock_sure",
-        "margin",
         "next_pickup",
         "next_waited",
-        "options",
         "partition",
         "prove_start",
         "release_at",
@@ -158,14 +157,13 @@ class Call:
         self.begun = (start, float("inf"))  # its CPU thread was started, the lock asked for
         self.done: tuple[float, float] | None = None  # all its work was done, where a line says so
         self.done_seq = 1 << 62
-        self.cpu_margin = float("inf")  # the same for its CPU's
-        self.margin = float("inf")  # how sure earlier verdicts on its rivals leave its chain
+        self.chain_margin = float("inf")  # how sure verdicts on its rivals leave its chain
+        self.cpu_margin = float("inf")  # and its CPU lines
         self.end: float | None = None
         self.end_seq = 0
         self.gpu_ms: int | None = None
         self.failed = False
         self.lines: dict[int, Line] = {}  # C-number → line
-        self.options: list[tuple[float, tuple[Line | None, ...]]] | None = None
         self.block: Block | None = None  # before S41: its GPU thread's lines
         self.chains: list[Option] = []  # what could be its lock's and kernels' lines
         self.cpu_options: list[Option] = []  # what could be its C1, C2 and C3

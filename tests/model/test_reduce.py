@@ -690,3 +690,37 @@ def test_up_to_s30_everything_runs_on_the_first_card(
     assert by_key(run)[JOB, 1, 0]["gpu"] == gpu
     assert [(one["gpu"], one["workers"]) for one in run["gpus"]] == [(gpu, workers)]
     assert run["gpus"][0]["span_ms"] == 500
+
+
+# ---------------------------------------------------------------- calls of which little was seen
+
+
+def test_a_call_without_its_start_is_on_its_worker_s_card() -> None:
+    lines = b"""\
+TIMELINE,28422,GPU_PICKUP,jobA,worker=1,partition=7
+2026-11-30T09:16:36.079418Z  INFO gpu_worker{worker_id=1 gpu=1 job_id=jobA \
+proof_kind=snap-update batch_size=1 partition=Some(7)}: cuzk_core::engine: \
+GPU worker picked up synthesized proof batched=false partitioned=true partition=Some(7)
+TIMELINE,29383,GPU_PICKUP,jobA,worker=1,partition=12
+"""
+    run = only_run(report(lines + b"CUZK_TIMING: d_a_cache allocated 4096 MiB on gpu 2\n"))
+    assert {row["gpu"] for row in run["partitions"] if row["worker"] == 1} <= {None, 1}
+    for gpu in run["gpus"]:
+        assert 1 not in gpu["workers"] or gpu["gpu"] == 1
+
+
+def test_a_block_without_bounds_teaches_nothing() -> None:
+    lines = b"""\
+TIMELINE,55893,CHAN_SEND,job-1,partition=5
+TIMELINE,60387,GPU_START,job-1,worker=0,partition=3
+CUZK_TIMING: prep_msm_ms=360
+CUZK_TIMING: gpu_tid=0 ntt_msm_h_ms=395
+CUZK_TIMING: gpu_tid=0 batch_add_ms=57
+CUZK_TIMING: gpu_tid=0 tail_msm_ms=62 gpu_total_ms=516
+TIMELINE,CUZK_TIMING: async_dealloc_ms=18
+61262,GPU_END,job-1,worker=0,partition=3,gpu_ms=874
+TIMELINE,61287,GPU_PICKUP,job-1,worker=0,partition=5
+"""
+    row = by_key(only_run(report(lines)))["job-1", 1, 3]
+    assert row["state"] == "done"
+    assert row["gpu_ms"] == 874

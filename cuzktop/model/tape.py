@@ -1,0 +1,83 @@
+"""The anonymous lines of a run, in the order of the log, as long as calls can want them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cuzktop.model.kinds import KINDS
+from cuzktop.model.lateness import GRACE_MS
+from cuzktop.model.state import Line
+
+KEEP_LINES = 4096  # so many are kept at least, whoever may still want them
+DROP_AT_LEAST = 64  # lines at a time, so that dropping costs little a line
+NEIGHBOURS = 8  # lines above and below that are asked for their time
+
+
+class Bounds(NamedTuple):
+    """When a line was written: by clocks, and by neighbours whose times are known too."""
+
+    clock_lo: float
+    clock_hi: float
+    lo: float
+    hi: float
+
+
+class Tape:
+    """Anonymous lines, by kind (`pools`) and by place."""
+
+    def __init__(self) -> None:
+        """Begin with no lines."""
+        self.pools: dict[int, list[Line]] = {kind: [] for kind in KINDS}
+        self._lines: list[Line] = []
+        self._base = 0  # the place of the first of them
+        self._unbounded: list[Line] = []  # no clock was read since
+
+    def end(self) -> int:
+        """The place of the next line: orders calls and lines in the log."""
+        return self._base + len(self._lines)
+
+    def add(self, kind: int, a: int, b: int, clock: float) -> Line:
+        """A line was read; `clock` is the newest time before it."""
+        line = Line(kind, a, b, self.end(), clock)
+        self._lines.append(line)
+        self._unbounded.append(line)
+        self.pools[kind].append(line)
+        if len(self._lines) > 2 * KEEP_LINES:
+            self._drop(KEEP_LINES)
+        return line
+
+    def clocked(self, at: float) -> None:
+        """A line with a clock was read: what came before it was written by then."""
+        if self._unbounded:
+            for line in self._unbounded:
+                line.hi = at
+            self._unbounded.clear()
+
+    def bounds(self, line: Line) -> Bounds:
+        """When a line was written, by the clocks round it and by its neighbours."""
+        index = line.seq - self._base
+        lines = self._lines
+        lo, hi = line.lo, line.hi
+        for at in range(index - 1, max(-1, index - 1 - NEIGHBOURS), -1):
+            tied = lines[at].tied
+            if tied is not None and tied[0] - 0.5 > lo:
+                lo = tied[0] - 0.5
+        for at in range(index + 1, min(len(lines), index + 1 + NEIGHBOURS)):
+            tied = lines[at].tied
+            if tied is not None:
+                hi = min(hi, max(tied[1], lines[at].lo) + GRACE_MS)
+        return Bounds(line.lo, line.hi, lo, hi)
+
+    def forget(self, place: int) -> bool:
+        """Nobody wants what stands before `place`; tells whether lines were dropped."""
+        if place - self._base <= DROP_AT_LEAST:
+            return False
+        self._drop(place - self._base)
+        return True
+
+    def _drop(self, count: int) -> None:
+        del self._lines[:count]
+        self._base += count
+        for kind, pool in self.pools.items():
+            if pool and pool[0].seq < self._base:
+                self.pools[kind] = [line for line in pool if line.seq >= self._base]

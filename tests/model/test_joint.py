@@ -1,0 +1,181 @@
+"""Several claimants of the same lines: the cheapest choice, and how sure each of them may be."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+import pytest
+
+from cuzktop.model.joint import (
+    HORIZON,
+    LOSS,
+    NOTHING,
+    WITHOUT,
+    Contest,
+    Entry,
+    Hold,
+    Option,
+    alone,
+    disorder,
+)
+from cuzktop.model.lateness import (
+    EARLY_MAX_MS,
+    LATE_MAX_MS,
+    early_cost,
+    misfit,
+    print_cost,
+    start_cost,
+)
+from cuzktop.model.state import Line
+
+
+def line(place: int, figure: int, lo: float = 0.0) -> Line:
+    made = Line(6, figure, 0, place, lo)
+    made.hi = lo + 1000.0
+    return made
+
+
+def option(cost: float, *lines: Line | None, hold: Hold | None = None) -> Option:
+    return Option(cost, lines, (None,) * len(lines), hold)
+
+
+def figures(lines: tuple[Line | None, ...]) -> tuple[int | None, ...]:
+    return tuple(None if one is None else one.a for one in lines)
+
+
+def settled(options: dict[str, list[Option]]) -> dict[str, tuple[Option, float]]:
+    """What each claimant gets, in order, and how sure that is after all doubts."""
+    contest = Contest(options, figures)
+    sure = dict.fromkeys(options, math.inf)
+    result: dict[str, tuple[Option, float]] = {}
+    for name in options:
+        verdict, doubts = contest.verdict(name)
+        contest.give(name, verdict.option)
+        for other, margin in doubts.items():
+            sure[other] = min(sure[other], margin)
+        result[name] = verdict.option, min(verdict.margin, sure[name])
+    return result
+
+
+def test_the_cheapest_for_all_is_not_the_cheapest_for_each() -> None:
+    one, other = line(0, 100), line(1, 200)
+    result = settled(
+        {"a": [option(0, one), option(1, other)], "b": [option(0, one), option(6, other)]}
+    )
+    assert result["a"][0].lines == (other,)
+    assert result["b"][0].lines == (one,)
+    assert result["a"][1] == pytest.approx(5)  # swapped it would cost 6 instead of 1
+
+
+def test_a_toss_up_leaves_both_in_doubt() -> None:
+    one, other = line(0, 100), line(1, 200)
+    fits = [option(0, one), option(0, other)]
+    assert [margin for _, margin in settled({"a": fits, "b": fits}).values()] == [0, 0]
+
+
+def test_figures_that_are_alike_need_not_be_told_apart() -> None:
+    one, other = line(0, 100), line(1, 101)
+    fits = [option(0, one), option(0, other)]
+    assert all(margin >= HORIZON for _, margin in settled({"a": fits, "b": fits}).values())
+
+
+def test_who_is_without_a_line_makes_nobody_sure() -> None:
+    one = line(0, 100)
+    result = settled({"a": [option(0, one)], "b": [option(0.5, one), option(12, None)]})
+    assert result["a"][0].lines == (one,)
+    assert result["b"][0].lines == (None,)
+    assert result["a"][1] <= LOSS
+    assert alone([], figures).option is NOTHING
+
+
+def test_a_lock_has_one_holder() -> None:
+    lines = [line(place, 100 * place) for place in range(4)]
+    early, late = Hold(0, 0, 5), Hold(0, 6, 9)
+    result = settled(
+        {
+            "a": [option(0, lines[0], hold=early), option(5, lines[1], hold=early)],
+            "b": [option(0, lines[1], hold=Hold(0, 4, 8)), option(2, lines[2], hold=late)],
+        }
+    )
+    assert result["b"][0].hold == late
+
+
+def brute(options: dict[str, list[Option]]) -> tuple[float, dict[str, float]]:
+    """The least cost of all, and for each how much more any other choice of its figures costs."""
+    names = list(options)
+    ranked: list[tuple[float, tuple[Option, ...]]] = []
+    for choice in itertools.product(*([*options[name], NOTHING] for name in names)):
+        used = [one for chosen in choice for one in chosen.lines if one is not None]
+        if len(used) == len(set(used)):
+            ranked.append((sum(chosen.cost for chosen in choice), choice))
+    ranked.sort(key=lambda one: one[0])
+    best_cost, best = ranked[0]
+    margins = {
+        name: min(
+            (
+                cost - best_cost
+                for cost, choice in ranked
+                if figures(choice[at].lines) != figures(best[at].lines)
+            ),
+            default=math.inf,
+        )
+        for at, name in enumerate(names)
+    }
+    return best_cost, margins
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_margins_are_those_of_a_search_through_all(seed: int) -> None:
+    rng = random.Random(seed)
+    lines = [line(place, 50 * place) for place in range(8)]
+    options = {
+        name: sorted(
+            (option(rng.choice([0, 1, 2, 3, 5, 8]), one) for one in rng.sample(lines, 4)),
+            key=lambda one: one.cost,
+        )
+        for name in "abcd"
+    }
+    cost, margins = brute(options)
+    contest = Contest(options, figures)
+    verdict, doubts = contest.verdict("a")
+    assert verdict.margin == pytest.approx(min(HORIZON, margins["a"]))
+    for name, sure in doubts.items():
+        assert sure >= min(HORIZON, margins[name]) - 1e-9
+    assert sum(chosen.cost for chosen, _ in settled(options).values()) == pytest.approx(cost)
+    assert cost < WITHOUT
+
+
+# ---------------------------------------------------------------- what delays cost
+
+
+def entry(place: int, due: float, member: int) -> Entry:
+    return Entry(place, due, due + 1, 0.0, 1000.0, member)
+
+
+def test_lines_in_the_order_they_were_due_in_cost_nothing() -> None:
+    assert disorder([entry(0, 10, 0), entry(1, 20, 1), entry(2, 20.5, 0)]) == 0
+
+
+def test_a_line_out_of_order_costs_as_much_as_its_delay() -> None:
+    swapped = [entry(0, 60, 0), entry(1, 20, 1)]
+    assert disorder(swapped) == pytest.approx(print_cost(60 - 21))
+    behind = [*swapped, entry(2, 22, 1)]  # its own thread was late already
+    assert disorder(behind) == pytest.approx(disorder(swapped), abs=0.2)
+
+
+@pytest.mark.parametrize("cost", [print_cost, start_cost, early_cost])
+def test_the_later_the_dearer(cost: object) -> None:
+    assert callable(cost)
+    costs = [cost(late / 10) for late in range(1, 8000)]
+    assert costs == sorted(costs)
+    assert costs[0] == 0
+
+
+def test_nothing_is_later_than_anything_was_seen_to_be() -> None:
+    late = line(0, 10, lo=1000.0)
+    assert misfit(990, 1000.5, late) == 0
+    assert misfit(200, 1000 - LATE_MAX_MS - 1, late) == math.inf
+    assert misfit(2000 + EARLY_MAX_MS + 1, 2100, late) == math.inf
+    assert 0 < misfit(900, 990, late) < misfit(800, 900, late) < 13
