@@ -33,6 +33,7 @@ from cuzktop.model.joint import (
     Hold,
     Option,
     Verdict,
+    by_cost,
     overlaps,
 )
 from cuzktop.model.kinds import BLOCK, C1, C4, C7, C9, C10, C11, CHAIN, CPU
@@ -277,7 +278,7 @@ class Attributor:
             _, cpu = found[key]
             more = min(cpu[0].cost, MISSING) if cpu else MISSING
             told.append(chain._replace(cost=chain.cost + more))
-        told.sort(key=_cost_of)
+        told.sort(key=by_cost)
         first, cpu = found[_barrier_key(told[0].lines)]
         return told, cpu if first.lines is told[0].lines else None
 
@@ -554,10 +555,6 @@ def _cpu_figures(lines: Sequence[Line | None]) -> tuple[int | None, ...]:
     """All that is shown of a call's CPU lines."""
     _, prep, b_g2 = lines
     return (None if prep is None else prep.a, None if b_g2 is None else b_g2.a)
-
-
-def _cost_of(option: Option) -> float:
-    return option.cost
 
 
 def _entry_of(call: Call) -> float:

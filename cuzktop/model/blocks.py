@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from cuzktop.model.chains import LIMIT, MISSING, SLACK_COST, SLACK_MAX_MS, Pools
-from cuzktop.model.joint import Contest, Entry, Option, Verdict, alone
+from cuzktop.model.joint import Contest, Entry, Option, Verdict, alone, by_cost
 from cuzktop.model.kinds import C6, C8, C9
 from cuzktop.model.lateness import GRACE_MS, Window, misfit, print_cost
 from cuzktop.model.state import Line
@@ -317,7 +317,7 @@ def parts(
             if cost <= LIMIT:
                 options.append(Option(cost + BARRIER + MISSING, (ntt, None, end), (None,) * 3))
     options.append(Option(BARRIER + 2 * MISSING, (None, None, end), (None,) * 3))
-    options.sort(key=_cost_of)
+    options.sort(key=by_cost)
     return options[:KEEP_PARTS]
 
 
@@ -344,7 +344,3 @@ def figures(lines: Sequence[Line | None]) -> tuple[int | None, ...]:
 def _apart(lo: float, hi: float) -> float:
     """The cost of bounds that don't meet: some line came late, or a clock was old."""
     return print_cost(lo - hi) if lo > hi else 0.0
-
-
-def _cost_of(option: Option) -> float:
-    return option.cost

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cuzktop.model.joint import Hold, Option
+from cuzktop.model.joint import Hold, Option, by_cost
 from cuzktop.model.kinds import C4, C6, C7, C8, C9, C10
 from cuzktop.model.lateness import FORBIDDEN, TICK_MS, Window, gap_cost, misfit
 from cuzktop.model.state import Call, Line
@@ -69,7 +69,7 @@ def printed_chains(call: Call, pools: Pools) -> list[Option]:
             _kernels(call, pools, (take, release), acquired, locked, options)
     if not options or min(option.cost for option in options) > MISSING:
         _partial_chains(call, pools, takes, options)
-    options.sort(key=_cost_of)
+    options.sort(key=by_cost)
     if len(options) > KEEP_ALIKE:
         options = _varied(options)
     return options[:KEEP_OPTIONS]
@@ -85,10 +85,6 @@ def _varied(options: Sequence[Option]) -> list[Option]:
         if alike[key] <= KEEP_ALIKE:
             kept.append(option)
     return kept
-
-
-def _cost_of(option: Option) -> float:
-    return option.cost
 
 
 def _kernels(

@@ -25,7 +25,7 @@ from cuzktop.model.blocks import (
 )
 from cuzktop.model.chains import Pools
 from cuzktop.model.fitting import Fitting
-from cuzktop.model.joint import LOSS, Entry, disorder
+from cuzktop.model.joint import LOSS, Entry, by_cost, disorder
 from cuzktop.model.lateness import FORBIDDEN, Window, early_cost, print_cost
 from cuzktop.model.state import Call, Line
 
@@ -202,7 +202,7 @@ class Handover:
             unseen = Passing(nobody, block.begun, block.begun, math.inf)
             trace = Trace(None, block, unseen, way.trace, depth)
             _keep(more, Way(cost + nobody, way.free, open_, trace, way.margins, block.ended))
-        ways = sorted(more.values(), key=_cost_of)
+        ways = sorted(more.values(), key=by_cost)
         best = ways[0]
         self._ways = [way for way in ways[:KEEP_WAYS] if way.cost <= best.cost + TOLD_APART]
         for way in ways[KEEP_WAYS:]:
@@ -406,10 +406,6 @@ def _note_margins(kept: Way, dropped: Way) -> None:
         if mine.get(call) is not theirs.get(call):
             margins[call] = min(dearer, margins.get(call, TOLD_APART))
     kept.margins = margins
-
-
-def _cost_of(way: Way) -> float:
-    return way.cost
 
 
 def _order_cost(trace: Trace | None, block: Block, begun: Window) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 from cuzktop.model.lateness import Window, print_cost
@@ -49,6 +50,8 @@ class Option(NamedTuple):
 
 
 NOTHING = Option(WITHOUT, (), ())
+by_cost = attrgetter("cost")
+"""The sorting key of options and of whatever else has a cost."""
 
 
 class Verdict(NamedTuple):
@@ -335,7 +338,7 @@ class Contest(Generic[Claimant]):
                         kept[key] = self._noted(made, other)
                     else:
                         kept[key] = self._noted(other, made)
-            choices = sorted(kept.values(), key=_cost_of)
+            choices = sorted(kept.values(), key=by_cost)
             if len(choices) > room:
                 lost = min(lost, choices[room].cost - choices[0].cost)
                 del choices[room:]
@@ -444,7 +447,3 @@ def disorder(entries: Iterable[Entry]) -> float:
         elif earliest > newest:
             newest = earliest
     return cost
-
-
-def _cost_of(choice: _Choice) -> float:
-    return choice.cost

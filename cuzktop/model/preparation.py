@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from cuzktop.model.blocks import ALWAYS, Block
 from cuzktop.model.chains import LIMIT, MISSING
-from cuzktop.model.joint import HORIZON, LISTED, Option
+from cuzktop.model.joint import HORIZON, LISTED, Option, by_cost
 from cuzktop.model.kinds import C1, C2, C3
 from cuzktop.model.lateness import (
     EARLY_MAX_MS,
@@ -157,7 +157,7 @@ def preparations(
                 more = setup_cost + 2 * LATE_FAILURE
                 options.append(Option(more, (setup, None, None), (due1, None, None)))
         if options:
-            options.sort(key=_cost_of)
+            options.sort(key=by_cost)
             if options[0].cost < LISTED - HORIZON:
                 break
         if limit < LIMIT:
@@ -266,17 +266,9 @@ def _prepared(
             ticked = max(hi, min(ticked, barrier.opened[1] + GRACE_MS))
         fits.append(Prepared(prep, cost, (lo, hi), (lo, ticked), room))
     if len(fits) > KEEP_PREPS:
-        fits.sort(key=_prepared_cost)
+        fits.sort(key=by_cost)
         del fits[KEEP_PREPS:]
     return fits
-
-
-def _prepared_cost(prepared: Prepared) -> float:
-    return prepared.cost
-
-
-def _cost_of(option: Option) -> float:
-    return option.cost
 
 
 def _first_of(setup: tuple[float, Line | None, Window]) -> float:
