@@ -6,7 +6,9 @@ Nothing here reads a file or a clock; what an argument means is up to `cuzktop.c
 from __future__ import annotations
 
 import argparse
+import math
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -40,37 +42,26 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message, hint=f"see {self.prog} --help")
 
 
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.1 <= value <= 86_400:
-        message = f"{text!r} is no number of seconds between 0.1 and 86400"
-        raise argparse.ArgumentTypeError(message)
-    return value
+def _number(least: float, most: float, what: str) -> Callable[[str], float]:
+    """A number from `least` to `most`; `what` ends the sentence about any other."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not least <= value <= most:
+            message = f"{text!r} is no {what}"
+            raise argparse.ArgumentTypeError(message)
+        return value
+
+    return parse
 
 
-def _speed(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.01 <= value <= 10_000:
-        message = f"{text!r} is no speed between 0.01 and 10000"
-        raise argparse.ArgumentTypeError(message)
-    return value
-
-
-def _position(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1e9:
-        message = f"{text!r} is no number of seconds from 0 on"
-        raise argparse.ArgumentTypeError(message)
-    return value
+_seconds = _number(0.1, 86_400, "number of seconds between 0.1 and 86400")
+_speed = _number(0.01, 10_000, "speed between 0.01 and 10000")
+_position = _number(0, 1e9, "number of seconds from 0 on")
+_age = _number(10, 1e9, "number of seconds from 10 on")
 
 
 def _since(text: str) -> Since:
@@ -261,17 +252,6 @@ def _bytes(text: str) -> int:
         message = f"{text!r} is no size from 1M on (500M, 2G)"
         raise argparse.ArgumentTypeError(message)
     return int(value)
-
-
-def _age(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 10.0 <= value <= 1e9:
-        message = f"{text!r} is no number of seconds from 10 on"
-        raise argparse.ArgumentTypeError(message)
-    return value
 
 
 def record_parser() -> argparse.ArgumentParser:

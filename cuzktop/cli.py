@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
 SNIFF_BYTES = 4096  # tell a text from anything else
 BEING_WRITTEN_MS = 10_000.0  # a snapshot asks NVML only about a log this young
-SAMPLE_APART_S = 1.0
 RECORDING = b"cuzktop-recording "  # how a recording begins
 BESIDE_KEPT = 30_000  # of a recording's readings, for a snapshot: an hour of eight GPUs
 INTERRUPTED = 130
@@ -95,6 +94,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             " CUZKTOP_DEBUG=1 shows where"
         )
         return EXIT_INTERNAL
+
+
+def _print_json(document: dict[str, object]) -> None:
+    import json  # noqa: PLC0415
+
+    json.dump(document, sys.stdout, allow_nan=False)
+    sys.stdout.write("\n")
 
 
 def _say(text: str) -> None:
@@ -510,10 +516,7 @@ def _one_snapshot(options: argparse.Namespace, log: Log, *, first: bool) -> int:
         picture.feed(event for event in beside if event.at_ms <= until)
     frame = picture.frame(source=_source(log, scanner), now_ms=_now_ms(scanner, picture))
     if options.json:
-        import json  # noqa: PLC0415
-
-        json.dump(snapshot_document(frame), sys.stdout, allow_nan=False)
-        sys.stdout.write("\n")
+        _print_json(snapshot_document(frame))
     else:
         from cuzktop.headless.text import snapshot_text  # noqa: PLC0415
 
@@ -676,10 +679,7 @@ def _diff(options: argparse.Namespace) -> int:
             status = _warn_foreign(log, scanner)
     comparison = compare(figures)
     if options.json:
-        import json  # noqa: PLC0415
-
-        json.dump(diff_document(comparison), sys.stdout, allow_nan=False)
-        sys.stdout.write("\n")
+        _print_json(diff_document(comparison))
     else:
         sys.stdout.write(diff_text(comparison, **_look(options, sys.stdout)))
     sys.stdout.flush()
@@ -740,10 +740,7 @@ def _doctor(options: argparse.Namespace) -> int:
     terminal = read_terminal(sys.stdout, os.environ)
     checks = run_checks(asked, Tools(wall_ms=wall_ms, terminal=terminal))
     if options.json:
-        import json  # noqa: PLC0415
-
-        json.dump(doctor_document(checks), sys.stdout, allow_nan=False)
-        sys.stdout.write("\n")
+        _print_json(doctor_document(checks))
     else:
         sys.stdout.write(doctor_text(checks, **_look(options, sys.stdout)))
     sys.stdout.flush()

@@ -89,10 +89,6 @@ def _figure(key: str, title: str, *, rank: int, about: str) -> Column[PartitionR
     return Column(key=key, title=title, value=value, text=text, unit="ms", rank=rank, about=about)
 
 
-def _count(number: int | None) -> str:
-    return units.UNKNOWN if number is None else str(number)
-
-
 def _attribution_by(row: PartitionRow) -> dict[str, str]:
     """`attribution_by` with all of its three entries, in the contract's order."""
     by = row.attribution_by
@@ -105,8 +101,8 @@ PARTITION_COLUMNS: Final[tuple[Column[PartitionRow], ...]] = (
     _name("partition", "Part", lambda row: partition_text(row.partition), rank=0),
     _name("kind", "Kind", lambda row: row.kind or units.UNKNOWN, right=False, rank=15),
     _name("state", "State", lambda row: row.state, right=False, rank=13),
-    _name("worker", "Wkr", lambda row: _count(row.worker), rank=7, about="GPU worker"),
-    _name("gpu", "GPU", lambda row: _count(row.gpu), rank=8, about="card that it ran on"),
+    _name("worker", "Wkr", lambda row: units.count(row.worker), rank=7, about="GPU worker"),
+    _name("gpu", "GPU", lambda row: units.count(row.gpu), rank=8, about="card that it ran on"),
     _name(
         "attribution",
         "Owner",
@@ -161,6 +157,8 @@ STAGE_KEYS: Final[tuple[str, ...]] = tuple(
     if column.unit == "ms" and not column.key.endswith(("_start_ms", "_end_ms"))
 )
 """Durations of a partition, in the contract's order: the rows of a table of percentiles."""
+SHOWN_STAGES: Final = tuple(key for key in STAGE_KEYS if key not in {"gpu_total_ms", "gpu_ms"})
+"""The columns of a table of partitions: those two tell what kernel and bracket tell already."""
 
 
 def partition_text(partition: int | None) -> str:

@@ -51,7 +51,6 @@ from cuzktop.parse.text import iso_utc
 
 HISTORY_S = 300  # seconds of graphs: more than the widest terminal has columns
 ENDED_JOBS_SHOWN = 8
-WORST_SYNTH_FACTOR = 2.0
 LIVE_WITHIN_MS = 120_000.0  # a log that grew within two minutes is being written
 
 

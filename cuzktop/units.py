@@ -39,6 +39,11 @@ def age(ms: float | None) -> str:
     return f"{whole}s" if whole < 100 else duration(whole * 1000)
 
 
+def count(number: int | None) -> str:
+    """A count or a number that names something: 3."""
+    return UNKNOWN if number is None else str(number)
+
+
 def percent(share_pct: float | None, *, digits: int = 1) -> str:
     """`share_pct` with one decimal and no sign: 45.1, 100."""
     if share_pct is None:

@@ -19,6 +19,7 @@ from cuzktop.columns import (
     LADDER,
     NOT_PRINTED,
     PARTITION,
+    SHOWN_STAGES,
     partition_text,
 )
 from cuzktop.frame import Alert, PartitionRow, Proofs, Shares, Source, Verdict
@@ -310,7 +311,7 @@ def put_partitions(
     keys += ["state"] if any(row.state != "done" for row in rows) else []
     keys += ["worker"]
     keys += ["gpu"] if len({row.gpu for row in rows}) > 1 else []
-    for key in SHOWN_FIGURES:
+    for key in SHOWN_STAGES:
         if any(PARTITION[key].value(row) is not None for row in rows):
             keys.append(key)
         else:
@@ -340,21 +341,6 @@ def put_partitions(
 
 
 LEAST_JOB: Final = 18  # a sector's id of a usual length; longer ones are cut in the middle
-SHOWN_FIGURES: Final = (
-    "synth_ms",
-    "queue_ms",
-    "pre_lock_cpu_ms",
-    "lock_wait_ms",
-    "lock_held_ms",
-    "ntt_msm_h_ms",
-    "barrier_wait_ms",
-    "batch_add_ms",
-    "tail_msm_ms",
-    "kernel_ms",
-    "prep_msm_ms",
-    "b_g2_msm_ms",
-    "bracket_ms",
-)
 
 
 def _state_style(row: PartitionRow) -> str:

@@ -18,6 +18,7 @@ from cuzktop.columns import (
     LADDER,
     NOT_PRINTED,
     PARTITION,
+    SHOWN_STAGES,
     STAGE_KEYS,
     STATE_CELLS,
 )
@@ -101,9 +102,9 @@ def _runs(reports: Sequence[RunReport]) -> str:
             str(r.run),
             blocks.wall_time(r.started) or units.UNKNOWN,
             units.duration(r.span_ms),
-            _count(r.proofs.completed),
-            _count(r.proofs.failed),
-            _count(r.proofs.lost),
+            units.count(r.proofs.completed),
+            units.count(r.proofs.failed),
+            units.count(r.proofs.lost),
             _pace(r.proofs.seconds_per_proof),
             r.verdict.bottleneck,
             r.dialect or units.UNKNOWN,
@@ -113,10 +114,6 @@ def _runs(reports: Sequence[RunReport]) -> str:
     titles = ["Run", "Started", "Long", "Completed", "Failed", "Lost", "s/proof", "Limit", "Daemon"]
     head = f"**{len(reports)} runs of the daemon, newest last**"
     return f"{head}\n\n{table(titles, rows, right=(0, 2, 3, 4, 5, 6))}"
-
-
-def _count(number: int | None) -> str:
-    return units.UNKNOWN if number is None else str(number)
 
 
 def _pace(seconds: float | None) -> str:
@@ -140,7 +137,7 @@ def _run(report: RunReport, tally: RowsTally, *, alone: bool) -> list[str]:
     parts += _stages(report.stages, derived=derived)
     parts += _stretching(report.inflation)
     if tally.slowest:
-        parts += ["### Longest brackets", _partitions(tally.slowest, blocks.SHOWN_FIGURES)]
+        parts += ["### Longest brackets", _partitions(tally.slowest, SHOWN_STAGES)]
     if tally.failed:
         parts += ["### Failed and lost partitions", _partitions(tally.failed, ("state", "attempt"))]
     if report.alerts:

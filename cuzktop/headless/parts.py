@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cuzktop import units
-from cuzktop.frame import TIME_CLASSES, Alert, Shares, Source, StageStats, Verdict
+from cuzktop.frame import TIME_CLASSES, Alert, Proofs, Shares, Source, StageStats, Verdict
 
 SHARE_DIGITS: Final = 2
 MS_DIGITS: Final = 3  # a clock's microseconds
@@ -78,6 +78,17 @@ def alerts(raised: Sequence[Alert]) -> list[dict[str, object]]:
         {"level": alert.level, "at_ms": ms(alert.at_ms), "text": text(alert.text)}
         for alert in raised
     ]
+
+
+def proofs(counts: Proofs) -> dict[str, object]:
+    """`proofs` of a report, `counters` of a snapshot."""
+    return {
+        "completed": counts.completed,
+        "failed": counts.failed,
+        "in_flight": counts.in_flight,
+        "lost": counts.lost,
+        "seconds_per_proof": number(counts.seconds_per_proof),
+    }
 
 
 def stages(stats: Mapping[str, StageStats]) -> dict[str, object]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, TextIO
 
 from cuzktop.columns import partition_json
-from cuzktop.frame import GpuReport, Herd, Inflation, PartitionRow, Proofs, RunReport, Source
+from cuzktop.frame import GpuReport, Herd, Inflation, PartitionRow, RunReport, Source
 from cuzktop.headless import parts
 
 SCHEMA: Final = "cuzktop.report/1"
@@ -85,7 +85,7 @@ def _head(report: RunReport) -> dict[str, object]:
         "started": report.started,
         "dialect": report.dialect,
         "span_ms": parts.number(report.span_ms, parts.MS_DIGITS),
-        "proofs": _proofs(report.proofs),
+        "proofs": parts.proofs(report.proofs),
         "gpus": [_gpu(gpu) for gpu in report.gpus],
     }
 
@@ -139,16 +139,6 @@ def _inflation(found: Inflation | None) -> dict[str, object] | None:
             }
             for one in found.stages
         ],
-    }
-
-
-def _proofs(proofs: Proofs) -> dict[str, object]:
-    return {
-        "completed": proofs.completed,
-        "failed": proofs.failed,
-        "in_flight": proofs.in_flight,
-        "lost": proofs.lost,
-        "seconds_per_proof": parts.number(proofs.seconds_per_proof),
     }
 
 

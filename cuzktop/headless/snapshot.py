@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from cuzktop.columns import partition_json
-from cuzktop.frame import Frame, Gpu, Holding, Host, JobRow, Lock, Nvml, Proofs
+from cuzktop.frame import Frame, Gpu, Holding, Host, JobRow, Lock, Nvml
 from cuzktop.headless import parts
 
 SCHEMA: Final = "cuzktop.snapshot/1"
@@ -45,7 +45,7 @@ def snapshot_document(frame: Frame) -> dict[str, object]:
         ],
         "gpus": [_gpu(gpu, frame.window_s) for gpu in frame.gpus],
         "jobs": [_job(job) for job in frame.jobs],
-        "counters": _counters(frame.proofs),
+        "counters": parts.proofs(frame.proofs),
         "verdict": parts.verdict(frame.verdict),
         "alerts": parts.alerts(frame.alerts),
         "started": frame.started,
@@ -143,16 +143,6 @@ def _job(job: JobRow) -> dict[str, object]:
     if job.message:
         document["message"] = parts.text(job.message)
     return document
-
-
-def _counters(proofs: Proofs) -> dict[str, object]:
-    return {
-        "completed": proofs.completed,
-        "failed": proofs.failed,
-        "in_flight": proofs.in_flight,
-        "lost": proofs.lost,
-        "seconds_per_proof": parts.number(proofs.seconds_per_proof),
-    }
 
 
 def _host(host: Host) -> dict[str, object]:

@@ -64,7 +64,6 @@ class Model:
         self._on_run_ended = on_run_ended or (lambda _run: None)
         self._keep_all = keep_all
         self.run = Run(0)
-        self.orphan_events = 0
         self._empty = True  # the run has no content: the next start line opens it, not another
         self._order = 0
         self._torn = False  # the next TIMELINE event's line was cut by the lines above it

@@ -11,7 +11,6 @@ from cuzktop.events import GpuSampled
 KEEP_READINGS = 3000  # ten minutes at five a second
 KEEP_BINS = 1200  # seconds of kernel and lock time kept for graphs
 LONGEST_PAUSE_MS = 10_000.0  # between two readings that still go along with a span
-STALE_MS = 1000.0  # a reading older than this shows its age
 
 
 class Bins:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 """A control sequence; the daemon's logger colours by default, also into files."""
 
+MAX_DIGITS = 13  # three hundred years in milliseconds: more is a damaged line
 _KEEP_NAMES = 4096  # far more than the jobs that are ever in flight; bounds the two caches
 
 _names: dict[bytes, str] = {}

@@ -17,11 +17,10 @@ from cuzktop.events import (
     SynthEnded,
     SynthStarted,
 )
-from cuzktop.parse.text import KINDS, name
+from cuzktop.parse.text import KINDS, MAX_DIGITS, name
 
 HEAD = b"TIMELINE,"
 MAX_PLAIN_BYTES = 300  # the longest id known has 60; beyond it figures might overflow a float
-MAX_DIGITS = 13  # three hundred years in milliseconds: more is a damaged line
 
 _WHOLE = re.compile(
     rb"TIMELINE,(?P<at>\d{1,13}),"

@@ -25,11 +25,9 @@ from cuzktop.events import (
     SplitVectors,
     TailMsm,
 )
+from cuzktop.parse.text import MAX_DIGITS
 
 HEAD = b"CUZK_TIMING: "
-NTT_HEAD = b"CUZK_NTT_H: "
-
-MAX_DIGITS = 13  # three hundred years in milliseconds: more is a damaged line
 
 Words = list[bytes]
 

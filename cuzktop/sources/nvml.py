@@ -613,7 +613,6 @@ class PynvmlReader:
         """Do nothing yet: the binding is imported by `start`."""
         self._kernel_version_file = kernel_version_file
         self._nvml: Any = None
-        self._initialised = False
         self._reasons_call = "nvmlDeviceGetCurrentClocksEventReasons"
         self._metrics: Any = None
 

@@ -21,7 +21,7 @@ from typing import BinaryIO, Final, NamedTuple, Protocol
 from cuzktop.errors import SourceUnreadableError, UsageError
 from cuzktop.events import Event, GpuSampled, HostSampled, PlayedAgain, SourceNote
 from cuzktop.settings import READ_BLOCK_BYTES
-from cuzktop.sources.files import LogParser, open_log, plain_size, read_blocks
+from cuzktop.sources.files import MARK, LogParser, open_log, plain_size, read_blocks
 from cuzktop.sources.recording import (
     Damage,
     LogCut,
@@ -43,7 +43,6 @@ _ANEW: Final = "anew"
 _STOPPED: Final = "stopped"
 
 STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})Z")
-MARK = re.compile(rb"TIMELINE,(\d{1,15}),[A-Z_]+,")
 ENGINE_STARTS = b"starting cuzk engine"  # TIMELINE counts from its time stamp
 GPU_WORKS = b",GPU_START,"
 FELL_US = 5_000_000  # TIMELINE steps back by milliseconds on its own; by this much at a restart

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from cuzktop.columns import SHOWN_STAGES
 from cuzktop.frame import PartitionRow, StageStats
 from cuzktop.tui.widgets.cells import clean
 
@@ -15,22 +16,6 @@ SLOW_LEAST_MS = 50.0  # over it, too: a stage of 5 ms that takes 9 is nobody's t
 WAITS = frozenset({"queue_ms", "lock_wait_ms"})
 """What a partition only waits for others in: marked, but no partition is slow for it."""
 
-WATCHED = (
-    "synth_ms",
-    "queue_ms",
-    "pre_lock_cpu_ms",
-    "lock_wait_ms",
-    "lock_held_ms",
-    "ntt_msm_h_ms",
-    "barrier_wait_ms",
-    "batch_add_ms",
-    "tail_msm_ms",
-    "kernel_ms",
-    "prep_msm_ms",
-    "b_g2_msm_ms",
-    "bracket_ms",
-)
-
 
 def key_of(row: PartitionRow) -> PartitionKey:
     """The key of a row."""
@@ -41,7 +26,7 @@ def slow_stages(row: PartitionRow, stages: Mapping[str, StageStats]) -> frozense
     """The stages of `row` that took over `SLOW` times their median."""
     return frozenset(
         field
-        for field in WATCHED
+        for field in SHOWN_STAGES
         if (usual := stages.get(field)) is not None
         and (value := getattr(row, field)) is not None
         and value > SLOW * usual.p50
@@ -80,7 +65,7 @@ def row_text(row: PartitionRow) -> str:
     ]
     words += [
         f"{name}={value}"
-        for name in ("kind", "worker", "gpu", *WATCHED)
+        for name in ("kind", "worker", "gpu", *SHOWN_STAGES)
         if (value := getattr(row, name)) is not None
     ]
     words.append(f"attribution={row.attribution}")
