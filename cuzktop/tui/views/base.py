@@ -6,9 +6,12 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from textual import events
+from textual.reactive import var
+from textual.widget import Widget
 
+from cuzktop.frame import Frame, PartitionRow
 from cuzktop.tui.messages import Said
-from cuzktop.tui.rows import PartitionKey
+from cuzktop.tui.rows import PartitionKey, has_failed, is_slow
 from cuzktop.tui.widgets.lines import Lines
 
 
@@ -118,3 +121,52 @@ class View(Lines, Acting, can_focus=True):
         """Move up."""
         event.stop()
         self.move(-3)
+
+
+class Searching:
+    """The keys of a view whose rows can be searched."""
+
+    def next_match(self, by: int) -> None:
+        """Go to the next row in the direction of `by` that was found, or say why not."""
+        raise NotImplementedError
+
+    def do_next_match(self) -> None:
+        """The next that was found."""
+        self.next_match(1)
+
+    def do_previous_match(self) -> None:
+        """The one before."""
+        self.next_match(-1)
+
+
+class Jumping(Widget):
+    """The keys of a view that has partitions among which to jump."""
+
+    frame: var[Frame]
+    among: ClassVar[str] = "partition"  # what is looked through, in the sentence that none fits
+
+    def jump(self, fits: Callable[[PartitionRow], bool], by: int, nothing: str) -> None:
+        """Select the next partition in the direction of `by` that fits, or say `nothing`."""
+        raise NotImplementedError
+
+    def _next_slow(self, by: int) -> None:
+        self.jump(lambda row: is_slow(row, self.frame.stages), by, f"no {self.among} is slow")
+
+    def do_next_slow(self) -> None:
+        """The next slow partition."""
+        self._next_slow(1)
+
+    def do_previous_slow(self) -> None:
+        """The one before."""
+        self._next_slow(-1)
+
+    def _next_failure(self, by: int) -> None:
+        self.jump(has_failed, by, f"no {self.among} has failed")
+
+    def do_next_failure(self) -> None:
+        """The next partition that failed."""
+        self._next_failure(1)
+
+    def do_previous_failure(self) -> None:
+        """The one before."""
+        self._next_failure(-1)

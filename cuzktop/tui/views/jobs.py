@@ -12,7 +12,7 @@ from cuzktop.frame import Frame, JobRow, PartitionRow
 from cuzktop.tui.details import log_lines
 from cuzktop.tui.messages import PartitionOpened, Selected, TextOpened
 from cuzktop.tui.rows import PartitionKey, key_of, next_where
-from cuzktop.tui.views.base import View
+from cuzktop.tui.views.base import Searching, View
 from cuzktop.tui.views.partitions import Table, draw_head, draw_rows, shape_for
 from cuzktop.tui.widgets.cells import (
     Line,
@@ -356,7 +356,7 @@ def job_details(job: JobRow, frame: Frame, width: int) -> list[Line]:
 # --------------------------------------------------------------------------------------- the view
 
 
-class JobsView(View):
+class JobsView(View, Searching):
     """Question 4, in full."""
 
     number: ClassVar[int] = 4
@@ -522,21 +522,14 @@ class JobsView(View):
             self.select(found)
         self.redraw()
 
-    def _next_match(self, by: int) -> None:
+    def next_match(self, by: int) -> None:
+        """See `Searching`."""
         text = self._search
         if not text:
             self.say("nothing to search for: / asks")
             return
         fits = [matches(job, text) for job in in_order(self.frame)]
         self._jump(fits, by, f"{clean(text)}: not found")
-
-    def do_next_match(self) -> None:
-        """The next that was found."""
-        self._next_match(1)
-
-    def do_previous_match(self) -> None:
-        """The one before."""
-        self._next_match(-1)
 
     # ------------------------------------------------------------ mouse, clipboard
 

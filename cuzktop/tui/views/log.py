@@ -13,7 +13,7 @@ from cuzktop.tui.details import Book, wrapped
 from cuzktop.tui.messages import TextOpened
 from cuzktop.tui.rows import PartitionKey
 from cuzktop.tui.sgr import SEVERITY, coloured, plain, severity
-from cuzktop.tui.views.base import View
+from cuzktop.tui.views.base import Searching, View
 from cuzktop.tui.widgets.cells import Line, Span, clean, clip, title, width_of
 from cuzktop.tui.widgets.empty import NOTHING, sentence
 
@@ -178,7 +178,7 @@ def draw_log(
 # --------------------------------------------------------------------------------------- the view
 
 
-class LogView(View):
+class LogView(View, Searching):
     """The daemon's latest lines. Follows the end until a line is selected."""
 
     number: ClassVar[int] = 5
@@ -427,20 +427,13 @@ class LogView(View):
             self._find(lambda raw: wanted in plain(raw).casefold(), by, here=True)
         self.redraw()
 
-    def _next_match(self, by: int) -> None:
+    def next_match(self, by: int) -> None:
+        """See `Searching`."""
         wanted = self._search.casefold()
         if not wanted:
             self.say("nothing to search for: / asks")
         elif not self._find(lambda raw: wanted in plain(raw).casefold(), by):
             self.say(f"{clean(self._search)}: not found")
-
-    def do_next_match(self) -> None:
-        """The next line that was found."""
-        self._next_match(1)
-
-    def do_previous_match(self) -> None:
-        """The one before."""
-        self._next_match(-1)
 
     def _next_error(self, by: int) -> None:
         if not self._find(lambda raw: severity(raw) == SEVERITY[b"ERROR"], by):

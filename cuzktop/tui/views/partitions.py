@@ -14,14 +14,12 @@ from cuzktop.tui.filters import Filter, parse_filter
 from cuzktop.tui.messages import PartitionOpened, Selected
 from cuzktop.tui.rows import (
     PartitionKey,
-    has_failed,
-    is_slow,
     key_of,
     next_where,
     row_text,
     slow_stages,
 )
-from cuzktop.tui.views.base import View
+from cuzktop.tui.views.base import Jumping, Searching, View
 from cuzktop.tui.widgets.cells import (
     Line,
     Span,
@@ -517,11 +515,12 @@ def _legend(table: Table, width: int) -> Line:
 # --------------------------------------------------------------------------------------- the view
 
 
-class PartitionsView(View):
+class PartitionsView(View, Searching, Jumping):
     """Question 5, in full."""
 
     number: ClassVar[int] = 2
     view: ClassVar[str] = "partitions"
+    among: ClassVar[str] = "partition here"
 
     def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's word
         """Newest first, nothing selected."""
@@ -617,32 +616,14 @@ class PartitionsView(View):
             at = self._position(rows)
             self.post_message(PartitionOpened(rows[anchor(rows) if at is None else at]))
 
-    def _jump(self, fits: Callable[[PartitionRow], bool], by: int, nothing: str) -> None:
+    def jump(self, fits: Callable[[PartitionRow], bool], by: int, nothing: str) -> None:
+        """See `Jumping`."""
         rows = self.rows()
         at = next_where([fits(row) for row in rows], self._position(rows), by)
         if at is None:
             self.say(nothing)
         else:
             self.select(at)
-
-    def _slow(self, row: PartitionRow) -> bool:
-        return is_slow(row, self.frame.stages)
-
-    def do_next_slow(self) -> None:
-        """The next slow partition, in the order of the table."""
-        self._jump(self._slow, 1, "no partition here is slow")
-
-    def do_previous_slow(self) -> None:
-        """The one before."""
-        self._jump(self._slow, -1, "no partition here is slow")
-
-    def do_next_failure(self) -> None:
-        """The next that failed."""
-        self._jump(has_failed, 1, "no partition here has failed")
-
-    def do_previous_failure(self) -> None:
-        """The one before."""
-        self._jump(has_failed, -1, "no partition here has failed")
 
     # ------------------------------------------------------------ order, filter, search
 
@@ -715,20 +696,13 @@ class PartitionsView(View):
                 self.select(found)
         self.redraw()
 
-    def _next_match(self, by: int) -> None:
+    def next_match(self, by: int) -> None:
+        """See `Searching`."""
         text = self.table.search
         if not text:
             self.say("nothing to search for: / asks")
             return
-        self._jump(lambda row: matches(row, text), by, f"{clean(text)}: not found")
-
-    def do_next_match(self) -> None:
-        """The next that was found."""
-        self._next_match(1)
-
-    def do_previous_match(self) -> None:
-        """The one before."""
-        self._next_match(-1)
+        self.jump(lambda row: matches(row, text), by, f"{clean(text)}: not found")
 
     # ------------------------------------------------------------ mouse, clipboard
 

@@ -11,8 +11,8 @@ from textual import events
 from cuzktop.frame import Frame, PartitionRow
 from cuzktop.tui.axis import Axis, begun_at
 from cuzktop.tui.messages import PartitionOpened, Selected
-from cuzktop.tui.rows import PartitionKey, has_failed, is_slow, key_of, row_text
-from cuzktop.tui.views.base import View
+from cuzktop.tui.rows import PartitionKey, key_of, row_text
+from cuzktop.tui.views.base import Jumping, View
 from cuzktop.tui.views.scene import (
     ZOOMS_MS,
     Memory,
@@ -30,7 +30,7 @@ from cuzktop.tui.views.scene import (
 from cuzktop.tui.widgets.cells import Line
 
 
-class TimelineView(View):
+class TimelineView(View, Jumping):
     """What held when. Follows the present until the cursor is moved."""
 
     number: ClassVar[int] = 3
@@ -220,7 +220,8 @@ class TimelineView(View):
 
     # ------------------------------------------------------------ jumping
 
-    def _jump(self, fits: Callable[[PartitionRow], bool], by: int, nothing: str) -> None:
+    def jump(self, fits: Callable[[PartitionRow], bool], by: int, nothing: str) -> None:
+        """See `Jumping`."""
         state = self.scroll_state
         rows = [row for row in self.frame.recent if fits(row)]
         if not rows:
@@ -247,25 +248,6 @@ class TimelineView(View):
         )
         self.post_message(Selected(state.selected))
         self.redraw()
-
-    def _slow(self, row: PartitionRow) -> bool:
-        return is_slow(row, self.frame.stages)
-
-    def do_next_slow(self) -> None:
-        """To the next slow partition."""
-        self._jump(self._slow, 1, "no partition is slow")
-
-    def do_previous_slow(self) -> None:
-        """To the slow one before."""
-        self._jump(self._slow, -1, "no partition is slow")
-
-    def do_next_failure(self) -> None:
-        """To the next failure."""
-        self._jump(has_failed, 1, "no partition has failed")
-
-    def do_previous_failure(self) -> None:
-        """To the failure before."""
-        self._jump(has_failed, -1, "no partition has failed")
 
     # ------------------------------------------------------------ the rest
 

@@ -18,8 +18,8 @@ from textual.widget import Widget
 
 from cuzktop.frame import Frame, PartitionRow
 from cuzktop.tui.messages import Said
-from cuzktop.tui.rows import PartitionKey, has_failed, is_slow, row_text
-from cuzktop.tui.views.base import Acting
+from cuzktop.tui.rows import PartitionKey, row_text
+from cuzktop.tui.views.base import Acting, Jumping
 from cuzktop.tui.widgets.activity import ActivityPanel
 from cuzktop.tui.widgets.gpus import BLOCK_ROWS, BLOCKS, TABLES, GpusPanel
 from cuzktop.tui.widgets.jobs import JobsPanel
@@ -270,7 +270,7 @@ class OverviewLayout(Layout):
         return placements
 
 
-class Overview(Widget, Acting):
+class Overview(Jumping, Acting):
     """View 1: answers questions 1 to 4 on 80 × 24 and uses the room of larger terminals."""
 
     number: ClassVar[int] = 1
@@ -382,25 +382,7 @@ class Overview(Widget, Acting):
         else:
             self.table.open_selected()
 
-    def _jump(self, fits: Callable[[PartitionRow], bool], by: int, nothing: str) -> None:
+    def jump(self, fits: Callable[[PartitionRow], bool], by: int, nothing: str) -> None:
+        """See `Jumping`."""
         if not self.table.jump(fits, by):
             self.post_message(Said(nothing))
-
-    def _slow(self, row: PartitionRow) -> bool:
-        return is_slow(row, self.frame.stages)
-
-    def do_next_slow(self) -> None:
-        """Select the next slow partition."""
-        self._jump(self._slow, 1, "no partition is slow")
-
-    def do_previous_slow(self) -> None:
-        """Select the slow partition before."""
-        self._jump(self._slow, -1, "no partition is slow")
-
-    def do_next_failure(self) -> None:
-        """Select the next partition that failed."""
-        self._jump(has_failed, 1, "no partition has failed")
-
-    def do_previous_failure(self) -> None:
-        """Select the failed partition before."""
-        self._jump(has_failed, -1, "no partition has failed")
