@@ -365,17 +365,3 @@ def means_by_gpu(
         if (span := spans.get(reading.gpu)) is not None:
             span.take(reading)
     return {gpu: span.means() for gpu, span in spans.items()}
-
-
-def time_weighted_means(
-    samples: Iterable[GpuSampled], start_ms: float, end_ms: float, *, gpu: int | None = None
-) -> GpuMeans:
-    """Means over one span, as `means_by_gpu` has them, of `gpu`'s readings among `samples`.
-
-    Without `gpu` all of `samples` must be one GPU's.
-    """
-    span = _Span(start_ms, end_ms)
-    for reading in samples:
-        if gpu is None or reading.gpu == gpu:
-            span.take(reading)
-    return span.means()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cuzktop.errors import CuzktopError, SourceUnreadableError, UsageError
 from cuzktop.events import GpuSampled
-from cuzktop.sources.samples import GpuMeans, means_by_gpu, read_samples, time_weighted_means
+from cuzktop.sources.samples import GpuMeans, means_by_gpu, read_samples
 
 MIB = 1024 * 1024
 H200_CSV = Path(__file__).parent.parent / "data" / "h200_nvidia_smi.csv"
@@ -318,6 +318,12 @@ def reading(
         util_window_ms=window_ms,
         power_w=power_w,
     )
+
+
+def time_weighted_means(
+    readings: Iterable[GpuSampled], start_ms: float, end_ms: float, *, gpu: int = 0
+) -> GpuMeans:
+    return means_by_gpu(readings, {gpu: (start_ms, end_ms)})[gpu]
 
 
 def test_readings_weigh_what_they_cover_inside_the_span() -> None:
