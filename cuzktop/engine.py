@@ -20,26 +20,11 @@ BATCHES_A_FRAME = 64  # while a large log is read, a frame comes after so many b
 
 
 class Inbox(queue.SimpleQueue[Batch]):
-    """What sources put events into: `emit` a batch, or `put` a single event."""
+    """What sources put batches of events into."""
 
     def emit(self, batch: Batch) -> None:
         """Add a batch."""
         super().put(batch)
-
-    def one(self) -> _One:
-        """The same inbox for a source that puts single events."""
-        return _One(self)
-
-
-class _One(queue.SimpleQueue[Event]):
-    """A queue for single events that hands them on."""
-
-    def __init__(self, inbox: Inbox) -> None:
-        super().__init__()
-        self._inbox = inbox
-
-    def put(self, item: Event, block: bool = True, timeout: float | None = None) -> None:  # noqa: FBT001, FBT002 (queue's signature)
-        self._inbox.put([item], block, timeout)
 
 
 class LogCounts(Protocol):

@@ -14,6 +14,7 @@ from cuzktop.logbook import LogBook
 from cuzktop.parse.scanner import LogScanner
 from cuzktop.picture import Picture
 from cuzktop.settings import EVERYTHING, Settings
+from cuzktop.sources.sink import Singles
 from cuzktop.where import STDIN, Log
 
 Tell = Callable[[str, str], object]
@@ -193,16 +194,17 @@ def _start(
     """Start all threads: the log first, then the samplers that are wanted beside it."""
     source.start()
     engine.start()
+    readings = Singles(inbox.emit)
     if gpus:
         from cuzktop.sources.nvml import NvmlSampler  # noqa: PLC0415
 
-        NvmlSampler(inbox.one(), wall_ms, stop).start()
+        NvmlSampler(readings, wall_ms, stop).start()
     if host:
         from cuzktop.sources.host import HostSampler  # noqa: PLC0415
 
-        HostSampler(inbox.one(), wall_ms, stop, daemon_pid=pid).start()
+        HostSampler(readings, wall_ms, stop, daemon_pid=pid).start()
     if status:
         from cuzktop.sources.status import StatusPoller, address_of, parse_address  # noqa: PLC0415
 
         address = address_of(status) or parse_address(status)
-        StatusPoller(address, inbox.one(), wall_ms, stop).start()
+        StatusPoller(address, readings, wall_ms, stop).start()

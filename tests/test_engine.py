@@ -16,6 +16,7 @@ from cuzktop.events import Event, SourceNote, SynthStarted
 from cuzktop.frame import Frame
 from cuzktop.parse.scanner import Counts
 from cuzktop.picture import Picture
+from cuzktop.sources.sink import Singles
 
 START_MS = 1_771_488_751_442.0  # a wall clock
 
@@ -354,7 +355,7 @@ def test_stop_wakes_a_thread_that_waits() -> None:
 def test_single_events_reach_the_same_inbox() -> None:
     inbox = Inbox()
     inbox.emit(synth(0))
-    inbox.one().put(SourceNote(0.0, "info", "back"))
+    Singles(inbox.emit).put(SourceNote(0.0, "info", "back"))
     assert [inbox.get_nowait(), inbox.get_nowait()] == [
         synth(0),
         [SourceNote(0.0, "info", "back")],

@@ -7,7 +7,6 @@ time and reader are arguments; `HostSampler` is the thread that takes a step a s
 from __future__ import annotations
 
 import os
-import queue
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
-from cuzktop.events import Event, HostSampled, SourceNote
+from cuzktop.events import HostSampled, SourceNote
+from cuzktop.sources.sink import EventSink
 
 _T = TypeVar("_T")
 
@@ -200,7 +200,7 @@ class HostSampler(threading.Thread):
 
     def __init__(
         self,
-        events: queue.SimpleQueue[Event],
+        events: EventSink,
         clock: Callable[[], float],
         stop: threading.Event,
         *,

@@ -11,13 +11,13 @@ counters (0.4 ms a pair, and they wrap in 85 ms), energy, BAR1, fans, greatest c
 from __future__ import annotations
 
 import math
-import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol, TypeVar
 
-from cuzktop.events import Event, GpuSampled, GpuSamplerNote
+from cuzktop.events import GpuSampled, GpuSamplerNote
+from cuzktop.sources.sink import EventSink
 
 _T = TypeVar("_T")
 
@@ -504,7 +504,7 @@ class NvmlSampler(threading.Thread):
 
     def __init__(
         self,
-        events: queue.SimpleQueue[Event],
+        events: EventSink,
         clock: Callable[[], float],
         stop: threading.Event,
         *,

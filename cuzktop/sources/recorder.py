@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import signal
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -28,6 +27,7 @@ from cuzktop.sources.recording import (
     RecordingStoppedError,
     RecordingWriter,
 )
+from cuzktop.sources.sink import EventSink, Singles
 
 STATUS_S = 60.0
 LOOK_S = 0.5  # a signal, the end of the log and a full disk are seen this soon
@@ -123,24 +123,6 @@ class RecordingTap:
             emit(events)
 
         return recorded
-
-    def queueing(self, events: queue.SimpleQueue[Event]) -> queue.SimpleQueue[Event]:
-        """`events` for a sampler that puts single ones on a queue, with what is recorded."""
-        return _RecordedQueue(self, events.put)
-
-
-class _RecordedQueue(queue.SimpleQueue[Event]):
-    """A queue that records single events and hands them on."""
-
-    def __init__(self, tap: RecordingTap, hand_on: Callable[[Event], object]) -> None:
-        super().__init__()
-        self._tap = tap
-        self._hand_on = hand_on
-
-    def put(self, item: Event, block: bool = True, timeout: float | None = None) -> None:  # noqa: FBT001, FBT002 (queue's signature)
-        del block, timeout
-        self._tap.note((item,))
-        self._hand_on(item)
 
 
 # ---------------------------------------------------------------- recording without a screen
@@ -254,7 +236,7 @@ def record(
     began_s = said_s = monotonic_s()
     with _EndSignals() as signals:
         reader.start()
-        _start_samplers(_RecordedQueue(tap, lambda event: tell((event,))), wall_ms, stop)
+        _start_samplers(Singles(emit), wall_ms, stop)
         while reader.is_alive() and not (signals.came or stop.is_set() or writer.failure):
             stop.wait(LOOK_S)
             writer.flush(wall_ms())
@@ -291,9 +273,7 @@ def _source(
     return StreamReader(stream, tap, emit, clock=wall_ms, name=name)
 
 
-def _start_samplers(
-    events: queue.SimpleQueue[Event], wall_ms: Callable[[], float], stop: threading.Event
-) -> None:
+def _start_samplers(events: EventSink, wall_ms: Callable[[], float], stop: threading.Event) -> None:
     from cuzktop.sources.host import HostSampler  # noqa: PLC0415 (a report doesn't need it)
     from cuzktop.sources.nvml import NvmlSampler  # noqa: PLC0415 (to be replaced in tests)
 

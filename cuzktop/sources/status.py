@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import queue
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -19,7 +18,6 @@ from urllib.parse import urlsplit
 from cuzktop.errors import UsageError
 from cuzktop.events import (
     DaemonStatus,
-    Event,
     StatusJob,
     StatusNote,
     StatusPartition,
@@ -28,6 +26,7 @@ from cuzktop.events import (
     StatusWorker,
 )
 from cuzktop.settings import READ_BLOCK_BYTES
+from cuzktop.sources.sink import EventSink
 
 DEFAULT_PORT: Final = 9821
 PATH: Final = "/status"
@@ -320,7 +319,7 @@ class StatusPoller(threading.Thread):
     def __init__(
         self,
         address: Address,
-        events: queue.SimpleQueue[Event],
+        events: EventSink,
         clock: Callable[[], float],
         stop: threading.Event,
         *,

@@ -132,16 +132,16 @@ def test_a_cut_ends_the_line_that_would_be_left_out(path: Path) -> None:
 def test_readings_and_notes_are_recorded_on_their_way(path: Path) -> None:
     tap = RecordingTap(Lines(), Clock(), RecordingWriter(path, now_ms=T0_MS))
     emitted: list[Event] = []
-    inbox: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    inbox: list[Event] = []
     note = SourceNote(T0_MS, "info", "x")
     tap.emitting(emitted.extend)([LineUnparsed("x", ""), note])
-    tap.queueing(inbox).put(GPU)
-    tap.queueing(inbox).put(HOST)
+    tap.emitting(inbox.extend)([GPU])
+    tap.emitting(inbox.extend)([HOST])
     tap.end()
-    tap.queueing(inbox).put(NO_GPU)
+    tap.emitting(inbox.extend)([NO_GPU])
     tap.emitting(emitted.extend)([note])
     assert emitted == [LineUnparsed("x", ""), note, note]
-    assert [inbox.get() for _ in range(3)] == [GPU, HOST, NO_GPU]
+    assert inbox == [GPU, HOST, NO_GPU]
     assert beside(path) == [note._replace(at_ms=beside(path)[0].at_ms), GPU, HOST]  # type: ignore[union-attr]
 
 
