@@ -309,7 +309,7 @@ def _put_settings(page: Page, comparison: Comparison) -> None:
         ("syntheses, seen", [log.syntheses_at_a_time for log in comparison.logs]),
     ):
         if any(value is not None for value in values):
-            rows.append(_Row(title, ["–" if value is None else str(value) for value in values]))
+            rows.append(_Row(title, [units.count(value) for value in values]))
     _put_rows(page, comparison, rows)
     if comparison.same:
         said = page.dot.join(

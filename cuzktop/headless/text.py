@@ -467,26 +467,18 @@ def _put_runs(page: Page, reports: Sequence[RunReport]) -> None:
             Field(title="Long", texts=[units.duration(r.span_ms) for r in reports], right=True),
             Field(
                 title="Completed",
-                texts=[
-                    units.UNKNOWN if r.proofs.completed is None else str(r.proofs.completed)
-                    for r in reports
-                ],
+                texts=[units.count(r.proofs.completed) for r in reports],
                 right=True,
             ),
             Field(
                 title="Failed",
-                texts=[
-                    units.UNKNOWN if r.proofs.failed is None else str(r.proofs.failed)
-                    for r in reports
-                ],
+                texts=[units.count(r.proofs.failed) for r in reports],
                 right=True,
                 rank=2,
             ),
             Field(
                 title="Lost",
-                texts=[
-                    units.UNKNOWN if r.proofs.lost is None else str(r.proofs.lost) for r in reports
-                ],
+                texts=[units.count(r.proofs.lost) for r in reports],
                 right=True,
                 rank=3,
             ),

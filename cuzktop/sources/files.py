@@ -362,18 +362,18 @@ class _Backwards:
             return
         if self._newest_stamp_ms is None:
             stamps = STAMP.findall(lines[-STAMP_SEARCH_BYTES:])
-            self._newest_stamp_ms = _stamp_ms(stamps[-1]) if stamps else None
+            self._newest_stamp_ms = stamp_ms(stamps[-1]) if stamps else None
         oldest = STAMP.search(lines, 0, STAMP_SEARCH_BYTES)
         if self._newest_stamp_ms is None or oldest is None:
             return
         wanted_ms = self._newest_stamp_ms - self._back_ms
-        if _stamp_ms(oldest[0]) > wanted_ms:
+        if stamp_ms(oldest[0]) > wanted_ms:
             return
         old, new = oldest.start(), len(lines)  # what begins at `old` is old enough
         while new - old > 1:
             middle = (old + new) // 2
             stamp = STAMP.search(lines, middle, new)
-            if stamp is not None and _stamp_ms(stamp[0]) <= wanted_ms:
+            if stamp is not None and stamp_ms(stamp[0]) <= wanted_ms:
                 old = stamp.start()
             else:
                 new = middle
@@ -436,7 +436,7 @@ def _names(text: bytes, job: bytes) -> bool:
     return False
 
 
-def _stamp_ms(stamp: bytes) -> float:
+def stamp_ms(stamp: bytes) -> float:
     """A tracing time stamp (2026-03-14T01:02:03.456789, UTC) in milliseconds since 1970."""
     from datetime import UTC, datetime  # noqa: PLC0415 - start-up: most logs have TIMELINE
 

@@ -12,7 +12,7 @@ from cuzktop.settings import (
     START_BACK_MS,
     Since,
 )
-from cuzktop.sources.files import STAMP, find_start, plain_size
+from cuzktop.sources.files import STAMP, find_start, plain_size, stamp_ms
 
 _STEP_BYTES = 256 * 1024  # a daemon at work prints a tracing line within far less
 _FURTHEST_BYTES = 16 * 1024 * 1024
@@ -69,19 +69,12 @@ def find_since(file: BinaryIO, since: Since) -> int:
     text = file.read(high - low + MAX_LINE_BYTES)
     start = low
     for stamp in STAMP.finditer(text):
-        if _ms(stamp[0]) >= wanted_ms:
+        if stamp_ms(stamp[0]) >= wanted_ms:
             break
         end = text.find(b"\n", stamp.end())
         start = low + (end + 1 if end >= 0 else len(text))
     file.seek(start)
     return start
-
-
-def _ms(stamp: bytes) -> float:
-    try:
-        return datetime.fromisoformat(stamp.decode("ascii")).replace(tzinfo=UTC).timestamp() * 1e3
-    except ValueError:  # the 31st of February
-        return 0.0
 
 
 def _next_stamp(file: BinaryIO, at: int, end: int) -> tuple[int, float] | None:
@@ -91,7 +84,7 @@ def _next_stamp(file: BinaryIO, at: int, end: int) -> tuple[int, float] | None:
         text = file.read(min(_STEP_BYTES, end - at) + 64)
         found = STAMP.search(text)
         if found is not None:
-            return at + found.start(), _ms(found[0])
+            return at + found.start(), stamp_ms(found[0])
         at += _STEP_BYTES
     return None
 
@@ -104,6 +97,6 @@ def _last_stamp_ms(file: BinaryIO, size: int) -> float | None:
         file.seek(begin)
         stamps = STAMP.findall(file.read(end - begin + 64))
         if stamps:
-            return _ms(stamps[-1])
+            return stamp_ms(stamps[-1])
         end = begin
     return None

@@ -34,7 +34,7 @@ from cuzktop.tui.widgets.cells import (
 from cuzktop.tui.widgets.empty import reason, sentence
 from cuzktop.tui.widgets.jobs import CELLS
 from cuzktop.tui.widgets.partitions import COLUMNS, LEAST_NAME, MARKS, SHORT_NAME, Column
-from cuzktop.units import age, duration
+from cuzktop.units import age, count, duration
 
 STAGE = 7  # cells of a stage: a blank or ~, five of the figure, a mark
 STAGE_WIDE = 10  # the same with the stage's whole name over it
@@ -414,8 +414,8 @@ def _row(
     running: Mapping[str, str],
 ) -> Line:
     glyph, style, _name = CELLS.get(row.state, ("?", "warn", row.state))
-    worker = "–" if row.worker is None else str(row.worker)
-    gpu = right("–" if row.gpu is None else str(row.gpu), 4) if shape.gpu else ""
+    worker = count(row.worker)
+    gpu = right(count(row.gpu), 4) if shape.gpu else ""
     spans: list[Span] = [
         (label(row.job, row.partition, shape.name, row.attempt), "find" if found else "text"),
         (fit(right(worker, 3) + gpu, shape.lead), "muted"),

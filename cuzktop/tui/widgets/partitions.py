@@ -17,7 +17,7 @@ from cuzktop.tui.widgets.cells import Line, Span, clip, fit, label, right
 from cuzktop.tui.widgets.empty import reason, sentence
 from cuzktop.tui.widgets.jobs import CELLS
 from cuzktop.tui.widgets.lines import Lines
-from cuzktop.units import duration
+from cuzktop.units import count, duration
 
 MARKS = {"exact": "=", "inferred": "~", "none": " "}
 LEAST_NAME = 18  # cells of "porep-1000-40021/3"; below 78 the id is cut to
@@ -126,13 +126,13 @@ def _row(row: PartitionRow, width: int, *, several: bool) -> Line:
     """One partition's line; remembered by the row itself, for a finished one never changes."""
     shape = shape_of(width, several=several)
     glyph, style, _name = CELLS.get(row.state, ("?", "warn", row.state))
-    worker = "–" if row.worker is None else str(row.worker)
+    worker = count(row.worker)
     spans: list[Span] = [
         (label(row.job, row.partition, shape.name, row.attempt), "text"),
         (right(worker, 3), "muted"),
     ]
     if shape.gpu:
-        spans.append((right("–" if row.gpu is None else str(row.gpu), 4), "muted"))
+        spans.append((right(count(row.gpu), 4), "muted"))
     for column in shape.columns:
         value = column.value(row)
         mark = "~" if value is not None and column.name in row.derived else ""
