@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import re
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,6 +42,21 @@ exit status: 0 fine; 1 the log holds no cuzk line; 2 usage, or a source that can
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         raise UsageError(message, hint=f"see {self.prog} --help")
+
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        """A formatter that is told its width: on its own it would load `shutil` to ask for it."""
+        return self.formatter_class(prog=self.prog, width=_columns() - 2)  # type: ignore[call-arg]
+
+
+def _columns() -> int:
+    """The terminal's width, as the environment or the terminal gives it; 80 where there is none."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdigit() and int(given):
+        return int(given)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):
+        return 80
 
 
 def _number(least: float, most: float, what: str) -> Callable[[str], float]:

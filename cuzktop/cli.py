@@ -7,7 +7,7 @@ load Textual, and load neither NVML nor psutil unless they ask them.
 from __future__ import annotations
 
 import argparse
-import locale
+import gc
 import math
 import os
 import sys
@@ -15,11 +15,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO, TypedDict
 
 from cuzktop import arguments
+from cuzktop.dataclass import replace
 from cuzktop.errors import (
     EXIT_NOTHING_FOUND,
     EXIT_OK,
@@ -53,6 +53,7 @@ SNIFF_BYTES = 4096  # tell a text from anything else
 BEING_WRITTEN_MS = 10_000.0  # a snapshot asks NVML only about a log this young
 RECORDING = b"cuzktop-recording "  # how a recording begins
 BESIDE_KEPT = 30_000  # of a recording's readings, for a snapshot: an hour of eight GPUs
+YOUNG_OBJECTS = 20_000  # between two looks for garbage: importing makes none, reading little
 INTERRUPTED = 130
 EXIT_INTERNAL = 70  # sysexits' EX_SOFTWARE
 JOURNAL_LINES = 100_000  # of a unit's journal, for a picture: a few hours of a fast GPU
@@ -67,8 +68,18 @@ def wall_ms() -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    """Run the command; the exit status. Without `argv` the whole process is ours."""
+    if argv is not None:
+        return _guarded(list(argv))
+    gc.set_threshold(YOUNG_OBJECTS, 10, 10)
+    try:
+        return _guarded(sys.argv[1:])
+    finally:
+        gc.freeze()  # nobody needs what dies with the process to be looked through once more
+
+
+def _guarded(words: list[str]) -> int:
+    """Run the command; what goes wrong becomes a line on standard error and an exit status."""
     try:
         if sys.stdout is None:
             message = "standard output is closed"
@@ -474,6 +485,8 @@ def _ascii(options: argparse.Namespace, out: TextIO) -> bool:
     """Whether only ASCII can be shown."""
     if options.ascii:
         return True
+    import locale  # noqa: PLC0415 - start-up: JSON is always ASCII
+
     # Python's UTF-8 mode writes UTF-8 whatever the terminal understands: ask the locale, too.
     encodings = (out.encoding or "ascii", locale.getencoding())
     return not all(name.lower().replace("-", "").startswith("utf") for name in encodings)

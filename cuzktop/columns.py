@@ -10,11 +10,11 @@ inferred) carries `NOT_PRINTED` in front of its text.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
 from cuzktop import units
+from cuzktop.dataclass import dataclass
 from cuzktop.frame import PartitionRow, Shares
 
 Row = TypeVar("Row")

@@ -11,11 +11,11 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol, TextIO, TypeVar
 
 from cuzktop import __version__
+from cuzktop.dataclass import dataclass, field
 from cuzktop.errors import CuzktopError, UsageError
 from cuzktop.model.reduce import Model
 from cuzktop.model.state import Run

@@ -5,9 +5,9 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Protocol
 
+from cuzktop.dataclass import replace
 from cuzktop.events import Event, SourceNote
 from cuzktop.frame import Alert, Frame, Source
 from cuzktop.picture import Picture

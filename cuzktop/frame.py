@@ -8,8 +8,8 @@ shares ending in `_pct` are per cent of the span or window that the object names
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from cuzktop.dataclass import dataclass, field
 from cuzktop.events import DaemonStatus
 from cuzktop.logbook import LogBook
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from cuzktop import frame as fr
 from cuzktop.analysis.advice import Facts
@@ -32,6 +31,7 @@ from cuzktop.analysis.summary import (
     why_without_shares,
 )
 from cuzktop.analysis.throughput import StageTable
+from cuzktop.dataclass import replace
 from cuzktop.events import (
     Event,
     GpuSampled,

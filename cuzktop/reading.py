@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol, TextIO
 
 from cuzktop.analysis.diagnosis import Measured
 from cuzktop.analysis.rows import partition_row
 from cuzktop.analysis.summary import summarize
 from cuzktop.analysis.throughput import StageTable
+from cuzktop.dataclass import dataclass, field
 from cuzktop.events import LogEvent
 from cuzktop.frame import PartitionRow, RunReport
 from cuzktop.model.reduce import Model

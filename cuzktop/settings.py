@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from cuzktop.dataclass import dataclass
 
 DEFAULT_INTERVAL_S = 1.0
 DEFAULT_WINDOW_S = 60.0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cuzktop.dataclass import dataclass, replace
 from cuzktop.errors import SourceUnreadableError, UsageError
 from cuzktop.settings import Since
 

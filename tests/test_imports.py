@@ -15,6 +15,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "cuzktop"
 HEAVY = {"textual", "rich", "psutil", "pynvml", "asyncio", "watchfiles"}
+SLOW = {"dataclasses", "inspect", "shutil", "_strptime"}  # 10 ms that a snapshot hasn't got
 
 # Each part of the package and the parts that it may import.
 MAY_IMPORT = {
@@ -34,13 +35,17 @@ MAY_IMPORT = {
     "model": {"events"},
     "parse": {"events", "logbook", "settings"},
     "sources": {"__init__", "errors", "events", "settings", "units"},
+    "dataclass": set[str](),
     "events": set[str](),
     "errors": set[str](),
     "logbook": set[str](),
     "settings": set[str](),
     "units": set[str](),
 }
-SHARED = {"cuzktop.parse.prefix"}  # what journalctl puts before a line: both sides take it off
+SHARED = {
+    "cuzktop.dataclass",
+    "cuzktop.parse.prefix",  # what journalctl puts before a line: both sides take it off
+}
 PUTS_TOGETHER = {"cli", "live"}  # they know every part
 
 # Libraries that one place alone knows.
@@ -180,6 +185,16 @@ def test_text_and_json_load_nothing_heavy(commands: list[list[str]], tmp_path: P
     assert "cuzktop.cli" in loaded
     assert {name.split(".")[0] for name in loaded} & HEAVY == set()
     assert [name for name in loaded if name.startswith("cuzktop.tui")] == []
+
+
+def test_a_snapshot_for_a_script_loads_nothing_slow(tmp_path: Path) -> None:
+    log = tmp_path / "daemon.log"
+    log.write_bytes(
+        b"2026-03-14T01:02:03.456789Z  INFO cuzk_core::engine: cuzk engine starting\n"
+        b"TIMELINE,2330,SYNTH_START,porep-1000-1,partition=0\n"
+    )
+    os.utime(log, (1.7e9, 1.7e9))
+    assert loaded_by(["snapshot", "--json", str(log)]) & SLOW == set()
 
 
 def test_the_package_itself_imports_nothing() -> None:

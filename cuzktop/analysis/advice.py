@@ -7,10 +7,10 @@ worse. Stages' times are medians.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from cuzktop.analysis.herding import Waves
+from cuzktop.dataclass import dataclass, field
 from cuzktop.frame import Host, Inflation, StageStats
 from cuzktop.units import duration, percent
 

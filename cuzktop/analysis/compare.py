@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from cuzktop.analysis.figures import DAEMON, UNKNOWN_KIND, LogFigures
 from cuzktop.analysis.stats import ALPHA, MAX_UNITS, Unit, mean_test, quantile_tests
 from cuzktop.analysis.throughput import STAGES, stats
+from cuzktop.dataclass import dataclass, field
 from cuzktop.frame import StageStats
 
 LEAST_MS: Final = 2.0  # the daemon prints whole milliseconds, truncated

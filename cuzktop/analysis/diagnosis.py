@@ -8,12 +8,12 @@ an upper bound, so a measurement far below it overrules `gpu`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from cuzktop.analysis import advice
 from cuzktop.analysis.advice import Facts
 from cuzktop.analysis.herding import WAVE_SHARE, Waves, bunching, starving_sentence, waves
 from cuzktop.analysis.inflation import pressure
+from cuzktop.dataclass import dataclass
 from cuzktop.frame import Verdict
 from cuzktop.units import duration, percent, shares_to_100
 

@@ -13,11 +13,11 @@ import zlib
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from cuzktop.analysis.occupancy import weighted
 from cuzktop.analysis.throughput import COLD_STAGES, STAGES
+from cuzktop.dataclass import dataclass, field
 from cuzktop.frame import PartitionRow, Proofs, RunReport
 
 KEEP_PROOFS: Final = 1000  # of each run, drawn evenly: ten thousand partitions place a p95 well

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from cuzktop.analysis.inflation import Flights
 from cuzktop.analysis.intervals import Span
 from cuzktop.analysis.throughput import median
+from cuzktop.dataclass import dataclass
 from cuzktop.units import duration
 
 WAVE_MIN: Final = 4

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+from cuzktop.dataclass import dataclass, field
 from cuzktop.frame import Holding, Lock
 from cuzktop.model.attribution import SURE, Attributor, bound_entry
 from cuzktop.model.kinds import C1, C4, C6, C7, C8, C9, C10, C11, CHAIN, KINDS

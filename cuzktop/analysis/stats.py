@@ -17,10 +17,10 @@ import itertools
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from cuzktop.analysis.throughput import percentile
+from cuzktop.dataclass import dataclass
 
 ALPHA: Final = 0.05
 RESAMPLES: Final = 500

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from cuzktop import units
@@ -22,6 +21,7 @@ from cuzktop.columns import (
     SHOWN_STAGES,
     partition_text,
 )
+from cuzktop.dataclass import dataclass, field
 from cuzktop.frame import Alert, PartitionRow, Proofs, Shares, Source, Verdict
 from cuzktop.headless.layout import Field, Page, Span, cells
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from cuzktop.dataclass import dataclass
 
 MIN_WIDTH: Final = 40  # below this the figures themselves no longer fit
 

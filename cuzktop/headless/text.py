@@ -9,11 +9,11 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from cuzktop import units
 from cuzktop.columns import LOCK_STAGES, NOT_PRINTED, PARTITION, STAGE_KEYS, STATE_CELLS
+from cuzktop.dataclass import dataclass, field
 from cuzktop.frame import (
     Frame,
     Gpu,

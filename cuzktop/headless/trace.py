@@ -21,13 +21,13 @@ import json
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, TextIO
 
 from cuzktop import events as ev
 from cuzktop.analysis.rows import partition_row
 from cuzktop.analysis.summary import started_us
 from cuzktop.columns import ATTRIBUTED, NOT_PRINTED
+from cuzktop.dataclass import dataclass, field
 from cuzktop.frame import PartitionRow
 from cuzktop.headless import parts
 from cuzktop.headless.blocks import place

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from cuzktop.dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from cuzktop.model.blocks import Block

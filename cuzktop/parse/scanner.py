@@ -11,8 +11,8 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import deque
-from dataclasses import dataclass
 
+from cuzktop.dataclass import dataclass
 from cuzktop.events import (
     BarrierWaited,
     DaemonStarted,

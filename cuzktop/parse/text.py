@@ -43,7 +43,7 @@ def wall_us(stamp: bytes) -> int:
     if minute_us is None:
         if len(_minutes) >= _KEEP_NAMES:
             _minutes.clear()
-        minute = datetime.strptime(stamp[:16].decode("ascii"), "%Y-%m-%dT%H:%M").replace(tzinfo=UTC)
+        minute = datetime.fromisoformat(stamp[:16].decode("ascii")).replace(tzinfo=UTC)
         if not 1970 <= minute.year < 2900:  # a damaged line: no clock says so
             raise ValueError(stamp)
         minute_us = _minutes[stamp[:16]] = int(minute.timestamp()) * 1_000_000

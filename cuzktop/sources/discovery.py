@@ -12,10 +12,10 @@ import re
 import stat
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from cuzktop.dataclass import dataclass, field, replace
 from cuzktop.sources.host import DAEMON_NAMES
 
 DEFAULT_CONFIG: Final = "/data/zk/cuzk.toml"

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
+from cuzktop.dataclass import dataclass, field
 from cuzktop.events import HostSampled, SourceNote
 from cuzktop.sources.sink import EventSink
 

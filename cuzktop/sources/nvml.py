@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol, TypeVar
 
+from cuzktop.dataclass import dataclass, field
 from cuzktop.events import GpuSampled, GpuSamplerNote
 from cuzktop.sources.sink import EventSink
 

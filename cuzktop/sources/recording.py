@@ -20,11 +20,11 @@ import threading
 import typing
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
 
 from cuzktop import __version__, units
+from cuzktop.dataclass import dataclass
 from cuzktop.errors import CuzktopError, SourceUnreadableError, UsageError
 from cuzktop.events import (
     Event,

@@ -13,11 +13,11 @@ import math
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
+from cuzktop.dataclass import dataclass
 from cuzktop.errors import SourceUnreadableError, UsageError
 from cuzktop.events import Event, GpuSampled, HostSampled, PlayedAgain, SourceNote
 from cuzktop.settings import READ_BLOCK_BYTES

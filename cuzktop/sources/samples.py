@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Final, NamedTuple, TextIO
 
+from cuzktop.dataclass import dataclass, field
 from cuzktop.errors import SourceUnreadableError, UsageError
 from cuzktop.events import GpuSampled
 from cuzktop.settings import MAX_LINE_BYTES

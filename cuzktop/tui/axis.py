@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+from cuzktop.dataclass import dataclass
 from cuzktop.frame import PartitionRow
 from cuzktop.tui.rows import PartitionKey, key_of
 from cuzktop.tui.widgets.cells import CLASS_GLYPHS, GAP, LEVELS, Line, Span, width_of

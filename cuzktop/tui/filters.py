@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from cuzktop.dataclass import dataclass
 from cuzktop.frame import PartitionRow
 
 NUMBERS: Mapping[str, Callable[[PartitionRow], int | None]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from cuzktop.dataclass import dataclass
 
 VIEWS: tuple[tuple[str, str, str], ...] = (
     ("overview", "Overview", "the whole box on one page"),

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from cuzktop.dataclass import dataclass
 from cuzktop.tui.keys import VIEWS
 
 FILE = "settings.toml"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 
@@ -12,6 +11,7 @@ from cuzktop.analysis import figures as figures_module
 from cuzktop.analysis.compare import Comparison, compare, label
 from cuzktop.analysis.figures import Collector, LogFigures
 from cuzktop.analysis.findings import sentences
+from cuzktop.dataclass import replace
 from cuzktop.frame import GpuReport, PartitionRow, Proofs, RunReport, Shares, Verdict
 
 SHARES = {

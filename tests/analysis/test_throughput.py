@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cuzktop.analysis.throughput import STAGES, StageTable, median, percentile, stats
+from cuzktop.dataclass import replace
 from cuzktop.frame import PartitionRow
 
 figures = st.lists(st.integers(0, 100_000), min_size=1, max_size=60)

@@ -6,8 +6,7 @@ a log without the daemon's standard error; `EIGHT` a box of eight cards with eve
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from cuzktop.dataclass import replace
 from cuzktop.frame import (
     Alert,
     Frame,

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from cuzktop.columns import LADDER, PARTITION, PARTITION_COLUMNS, STAGE_KEYS, partition_json
+from cuzktop.dataclass import replace
 from cuzktop.frame import PartitionRow
 from tests.headless.fixtures import FAILED_ROW, INFERRED_ROW, OLD_ROW, ROW, SHARES, WHOLE_ROW
 
@@ -25,7 +24,7 @@ ONLY_SHOWN = {"lock_at_ms", "pickup_ms", "message"}  # for the screen's time lin
 
 
 def test_no_field_of_a_row_is_without_a_column() -> None:
-    fields = {f.name for f in dataclasses.fields(PartitionRow)}
+    fields = set(PartitionRow.__slots__)
     assert fields - ONLY_SHOWN == set(PARTITION_KEYS)
 
 
@@ -105,5 +104,5 @@ def test_the_ladder_is_widest_first_and_marks_a_derived_lock() -> None:
         "gpu_section_pct",
         "kernel_pct",
     ]
-    derived = dataclasses.replace(SHARES, lock_derived=True)
+    derived = replace(SHARES, lock_derived=True)
     assert [step.text(derived) for step in LADDER] == ["91.0", "~90.2", "89.6", "47.7"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cuzktop import dataclass
 from cuzktop.analysis.compare import Comparison, compare
 from cuzktop.analysis.diagnosis import Measured
 from cuzktop.analysis.figures import LogFigures
@@ -197,7 +198,7 @@ def test_text_fits_and_is_clean(made: Any, width: int) -> None:  # noqa: ANN401
 
 def test_all_logs_of_a_wide_sweep_are_shown_in_a_narrow_room() -> None:
     logs = [
-        replace(log, name=f"log-{n}")
+        dataclass.replace(log, name=f"log-{n}")
         for n, log in enumerate([of(QUICK), of(replace(QUICK, seed=99))] * 4)
     ]
     told = text(compare(logs), width=60)
@@ -235,7 +236,7 @@ def test_the_document_has_what_scripts_look_for() -> None:
 
 
 def test_outside_text_reaches_no_terminal() -> None:
-    evil = replace(of(QUICK), name="logs/\x1b[31m\ud800.log")
+    evil = dataclass.replace(of(QUICK), name="logs/\x1b[31m\ud800.log")
     comparison = compare([evil, of(replace(QUICK, seed=99))])
     assert "\x1b" not in text(comparison)
     json.dumps(diff_document(comparison), ensure_ascii=False).encode()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 
 from cuzktop import cli
+from cuzktop.dataclass import replace
 from cuzktop.frame import Alert, CpuStage, Inflation, RunReport
 from cuzktop.headless.markdown import code, plain, report_markdown
 from cuzktop.headless.text import RowsTally

@@ -4,11 +4,11 @@ import io
 import json
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from cuzktop.dataclass import replace
 from cuzktop.frame import PartitionRow, RunReport, Source
 from cuzktop.headless.report import partition_line, report_document, write_report
 from tests.headless.fixtures import (

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from cuzktop.dataclass import replace
 from cuzktop.frame import Alert, Frame, Gpu, Synthesis
 from cuzktop.headless.snapshot import snapshot_document
 from tests.headless.fixtures import BUSY, DEAF, EIGHT, LOCK, NVML, OLD, SHARES, SOURCE

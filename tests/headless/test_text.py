@@ -10,7 +10,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cuzktop.columns import PARTITION_COLUMNS, STATE_CELLS
+from cuzktop.dataclass import replace
 from cuzktop.frame import (
     TIME_CLASSES,
     Alert,

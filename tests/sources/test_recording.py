@@ -10,7 +10,6 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cuzktop.analysis.diagnosis import Measured
+from cuzktop.dataclass import replace
 from cuzktop.errors import CuzktopError, SourceUnreadableError, UsageError
 from cuzktop.events import (
     Event,

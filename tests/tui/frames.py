@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
+from cuzktop.dataclass import replace
 from cuzktop.frame import (
     TIME_CLASSES,
     Alert,

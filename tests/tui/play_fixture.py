@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from dataclasses import replace
 
+from cuzktop.dataclass import replace
 from cuzktop.frame import Frame
 from cuzktop.tui.app import CuzktopApp
 from tests.tui.frames import FRAMES

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
@@ -11,6 +10,7 @@ from textual.command import CommandPalette
 from textual.geometry import Region
 from textual.pilot import Pilot
 
+from cuzktop.dataclass import replace
 from cuzktop.frame import Frame
 from cuzktop.settings import Settings
 from cuzktop.tui.app import CuzktopApp

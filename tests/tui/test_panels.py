@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cuzktop.dataclass import replace
 from cuzktop.frame import Frame, Lock, Queued
 from cuzktop.tui.rows import key_of
 from cuzktop.tui.widgets.activity import draw_activity

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cuzktop.dataclass import replace
 from cuzktop.frame import Alert, Frame, Herd, Shares, StageStats
 from cuzktop.tui.details import details
 from cuzktop.tui.rows import is_slow, key_of, slow_stages

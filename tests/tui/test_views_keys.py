@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from cuzktop.dataclass import replace
 from cuzktop.frame import Frame
 from cuzktop.logbook import LogBook
 from cuzktop.tui.app import CuzktopApp

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from cuzktop.columns import CLASS_TITLES, LADDER
+from cuzktop.dataclass import dataclass
 from cuzktop.frame import TIME_CLASSES, Alert, Frame, Gpu, Shares
 from cuzktop.tui.messages import TextOpened
 from cuzktop.tui.views.base import View

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
 
+from cuzktop.dataclass import dataclass
 from cuzktop.frame import Frame
 from cuzktop.tui.details import Book, wrapped
 from cuzktop.tui.messages import TextOpened

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar
 
 from textual import events
 
+from cuzktop.dataclass import dataclass, field
 from cuzktop.frame import Frame, PartitionRow, StageStats
 from cuzktop.tui.filters import Filter, parse_filter
 from cuzktop.tui.messages import PartitionOpened, Selected

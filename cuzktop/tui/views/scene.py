@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
+from cuzktop.dataclass import dataclass
 from cuzktop.frame import Frame, Gpu, PartitionRow
 from cuzktop.tui.axis import (
     KINDS,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from cuzktop.dataclass import dataclass
 from cuzktop.frame import Frame, Gpu
 from cuzktop.tui.widgets.cells import Line, Span, clean, clip, fit, graph, right, title
 from cuzktop.tui.widgets.empty import reason, sentence

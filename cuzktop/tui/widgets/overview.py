@@ -7,7 +7,6 @@ grow in a fixed order of worth (`_grow`), and what has no room is left out whole
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -16,6 +15,7 @@ from textual.layout import ArrangeResult, Layout, WidgetPlacement
 from textual.reactive import var
 from textual.widget import Widget
 
+from cuzktop.dataclass import dataclass, replace
 from cuzktop.frame import Frame, PartitionRow
 from cuzktop.tui.messages import Said
 from cuzktop.tui.rows import PartitionKey, row_text

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
 from textual import events
 from textual.binding import BindingType
 
+from cuzktop.dataclass import dataclass
 from cuzktop.frame import Frame, PartitionRow
 from cuzktop.tui.messages import PartitionOpened, Selected
 from cuzktop.tui.rows import PartitionKey, key_of, next_where
