@@ -69,8 +69,9 @@ Parts = list[bytes]
 Rule = Callable[[Parts], TimelineEvent]
 
 
-def _ms(figure: bytes) -> int:
-    if len(figure) > MAX_DIGITS:
+def _number(figure: bytes) -> int:
+    """Digits and nothing else: a sign or a blank is damage, and more than these is no figure."""
+    if len(figure) > MAX_DIGITS or not figure.isdigit():
         raise ValueError(figure)
     return int(figure)
 
@@ -78,11 +79,11 @@ def _ms(figure: bytes) -> int:
 def _synth_start(parts: Parts) -> TimelineEvent:
     _, at, _, job, detail = parts
     if detail.startswith(b"partition="):
-        return SynthStarted(int(at), name(job), int(detail[10:]), None)
+        return SynthStarted(_number(at), name(job), _number(detail[10:]), None)
     if detail.startswith(b"kind="):
-        return SynthStarted(int(at), name(job), None, KINDS[detail[5:]])
+        return SynthStarted(_number(at), name(job), None, KINDS[detail[5:]])
     if detail.startswith(b"snap_partition="):
-        return SynthStarted(int(at), name(job), int(detail[15:]), "snap")
+        return SynthStarted(_number(at), name(job), _number(detail[15:]), "snap")
     raise ValueError
 
 
@@ -90,23 +91,23 @@ def _synth_end(parts: Parts) -> TimelineEvent:
     if len(parts) == 6:
         _, at, _, job, where, synth = parts
         if where.startswith(b"partition=") and synth.startswith(b"synth_ms="):
-            return SynthEnded(int(at), name(job), int(where[10:]), _ms(synth[9:]))
+            return SynthEnded(_number(at), name(job), _number(where[10:]), _number(synth[9:]))
         if where.startswith(b"snap_partition=") and synth.startswith(b"synth_ms="):
-            return SynthEnded(int(at), name(job), int(where[15:]), _ms(synth[9:]))
+            return SynthEnded(_number(at), name(job), _number(where[15:]), _number(synth[9:]))
     _, at, _, job, synth = parts
     if synth.startswith(b"synth_ms="):
-        return SynthEnded(int(at), name(job), None, _ms(synth[9:]))
+        return SynthEnded(_number(at), name(job), None, _number(synth[9:]))
     raise ValueError
 
 
 def _queue(parts: Parts) -> TimelineEvent:
     _, at, _, job, detail = parts
     if detail.startswith(b"partition="):
-        return GpuQueued(int(at), name(job), int(detail[10:]))
+        return GpuQueued(_number(at), name(job), _number(detail[10:]))
     if detail.startswith(b"snap_partition="):
-        return GpuQueued(int(at), name(job), int(detail[15:]))
+        return GpuQueued(_number(at), name(job), _number(detail[15:]))
     if detail in (b"", b"monolithic"):
-        return GpuQueued(int(at), name(job), None)
+        return GpuQueued(_number(at), name(job), None)
     raise ValueError
 
 
@@ -114,10 +115,10 @@ def _pickup(parts: Parts) -> TimelineEvent:
     if len(parts) == 6:
         _, at, _, job, worker, where = parts
         if worker.startswith(b"worker=") and where.startswith(b"partition="):
-            return GpuPickedUp(int(at), name(job), int(where[10:]), int(worker[7:]))
+            return GpuPickedUp(_number(at), name(job), _number(where[10:]), _number(worker[7:]))
     _, at, _, job, worker = parts
     if worker.startswith(b"worker="):
-        return GpuPickedUp(int(at), name(job), None, int(worker[7:]))
+        return GpuPickedUp(_number(at), name(job), None, _number(worker[7:]))
     raise ValueError
 
 
@@ -125,10 +126,10 @@ def _start(parts: Parts) -> TimelineEvent:
     if len(parts) == 6:
         _, at, _, job, worker, where = parts
         if worker.startswith(b"worker=") and where.startswith(b"partition="):
-            return GpuStarted(int(at), name(job), int(where[10:]), int(worker[7:]))
+            return GpuStarted(_number(at), name(job), _number(where[10:]), _number(worker[7:]))
     _, at, _, job, worker = parts
     if worker.startswith(b"worker="):
-        return GpuStarted(int(at), name(job), None, int(worker[7:]))
+        return GpuStarted(_number(at), name(job), None, _number(worker[7:]))
     raise ValueError
 
 
@@ -140,10 +141,12 @@ def _end(parts: Parts) -> TimelineEvent:
             and where.startswith(b"partition=")
             and gpu.startswith(b"gpu_ms=")
         ):
-            return GpuEnded(int(at), name(job), int(where[10:]), int(worker[7:]), _ms(gpu[7:]))
+            return GpuEnded(
+                _number(at), name(job), _number(where[10:]), _number(worker[7:]), _number(gpu[7:])
+            )
     _, at, _, job, worker, gpu = parts
     if worker.startswith(b"worker=") and gpu.startswith(b"gpu_ms="):
-        return GpuEnded(int(at), name(job), None, int(worker[7:]), _ms(gpu[7:]))
+        return GpuEnded(_number(at), name(job), None, _number(worker[7:]), _number(gpu[7:]))
     raise ValueError
 
 
@@ -164,7 +167,6 @@ def parse_timeline(line: bytes) -> TimelineEvent | None:
         return parse_whole(line)
     parts = line.split(b",")
     try:
-        event = RULES[parts[2]](parts)
+        return RULES[parts[2]](parts)
     except (ValueError, KeyError, IndexError):
         return parse_whole(line)
-    return event if event.at_ms < 10**MAX_DIGITS else None

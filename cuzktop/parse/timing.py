@@ -33,15 +33,25 @@ Words = list[bytes]
 
 
 def _value(word: bytes, key: bytes) -> int:
-    """The integer of `key=<int>`; ValueError if the word is another."""
-    if not word.startswith(key) or len(word) > len(key) + MAX_DIGITS:
+    """The figure of `key=<digits>`; ValueError if the word is another."""
+    figure = word.removeprefix(key)
+    if len(word) != len(key) + len(figure) or len(figure) > MAX_DIGITS or not figure.isdigit():
         raise ValueError(word)
-    return int(word[len(key) :])
+    return int(figure)
+
+
+def _by_wall_clock(word: bytes, key: bytes) -> int:
+    """The same of a figure that is below zero where the daemon's wall clock was set back."""
+    if word.startswith(key + b"-"):
+        return -_value(word, key + b"-")
+    return _value(word, key)
 
 
 def _split_vectors(words: Words) -> LogEvent:
     _, split, setup = words
-    return SplitVectors(_value(split, b"split_vectors_ms="), _value(setup, b"setup_to_split_ms="))
+    return SplitVectors(
+        _by_wall_clock(split, b"split_vectors_ms="), _by_wall_clock(setup, b"setup_to_split_ms=")
+    )
 
 
 def _prep_msm(words: Words) -> LogEvent:
@@ -81,18 +91,20 @@ def _released(words: Words) -> LogEvent:
 
 def _epilogue(words: Words) -> LogEvent:
     _, epilogue, entry = words
-    return Epilogue(_value(epilogue, b"epilogue_ms="), _value(entry, b"pre_destructor_ms="))
+    return Epilogue(
+        _by_wall_clock(epilogue, b"epilogue_ms="), _by_wall_clock(entry, b"pre_destructor_ms=")
+    )
 
 
 def _dealloc(words: Words) -> LogEvent:
     _, freed = words
-    return Deallocated(_value(freed, b"async_dealloc_ms="))
+    return Deallocated(_by_wall_clock(freed, b"async_dealloc_ms="))
 
 
 _PRESTAGE = re.compile(
-    rb"(?:prestage_setup=(?P<outcome>ok|skip_vram|fallback)|(?P<vram>prestage_vram) free_mib=-?\d+"
+    rb"(?:prestage_setup=(?P<outcome>ok|skip_vram|fallback)|(?P<vram>prestage_vram) free_mib=\d+"
     rb"|(?P<host>host_register)=fallback)"
-    rb"(?:.*? err=(?P<err>-?\d{1,13}))?(?:.*? total_ps_ms=(?P<total>-?\d{1,13}))?"
+    rb"(?:.*? err=(?P<err>-?\d{1,13}))?(?:.*? total_ps_ms=(?P<total>\d{1,13}))?"
 )
 
 
@@ -131,8 +143,7 @@ RULES: dict[bytes, Callable[[Words], LogEvent]] = {
 
 
 _USUAL = re.compile(
-    rb"CUZK_TIMING: (?:gpu_tid=(\d{1,13}) )?([a-z0-9_]+)=(-?\d{1,13})"
-    rb"(?: ([a-z0-9_]+)=(-?\d{1,13}))?"
+    rb"CUZK_TIMING: (?:gpu_tid=(\d{1,13}) )?([a-z0-9_]+)=(\d{1,13})(?: ([a-z0-9_]+)=(\d{1,13}))?"
 )
 _SINGLE: dict[bytes, Callable[[int], LogEvent]] = {
     b"prep_msm_ms": PrepMsm,

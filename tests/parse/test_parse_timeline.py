@@ -120,6 +120,16 @@ def test_the_longest_detail_is_split_off(line: str, event: TimelineEvent) -> Non
         "TIMELINE," + "9" * 200 + ",GPU_START,job,worker=0",
         "TIMELINE,5,GPU_START,job,worker=" + "9" * 5000,
         "TIMELINE,5,GPU_END,job,worker=0,gpu_ms=" + "9" * 400,
+        "TIMELINE,-5,GPU_START,job,worker=0,partition=1",
+        "TIMELINE,5,GPU_START,job,worker=-1,partition=1",
+        "TIMELINE,5,GPU_PICKUP,job,worker=0,partition=-1",
+        "TIMELINE,5,GPU_END,job,worker=0,partition=1,gpu_ms=-4",
+        "TIMELINE,5,SYNTH_START,job,snap_partition=-1",
+        "TIMELINE,5,SYNTH_END,job,partition=1,synth_ms=-4",
+        "TIMELINE,5,GPU_QUEUE,job,partition=-1",
+        "TIMELINE,+5,GPU_START,job,worker=0,partition=1",
+        "TIMELINE,5,GPU_START,job,worker=0,partition= 1",
+        "TIMELINE,5,GPU_END,job,worker=0,partition=1,gpu_ms=1_000",
     ],
 )
 def test_what_is_no_whole_line_is_no_event(line: str) -> None:

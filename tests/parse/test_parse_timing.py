@@ -63,6 +63,7 @@ TEMPLATES: list[tuple[str, str, LogEvent]] = [
         "split_vectors_ms=-7 setup_to_split_ms=-3600001",
         SplitVectors(-7, -3600001),
     ),
+    ("C11 back in time", "epilogue_ms=-2 pre_destructor_ms=-341", Epilogue(-2, -341)),
     ("C12 back in time", "async_dealloc_ms=-5", Deallocated(-5)),
 ]
 
@@ -126,6 +127,17 @@ def test_a_line_tells_which_steps_print_it_once(line: str, steps: tuple[int, int
         "set pool release threshold to MAX on gpu x",
         "prep_msm_ms=" + "9" * 5000,
         "prep_msm_ms=" + "9" * 350,
+        # Their clocks only rise, so what is below zero is damage.
+        "prep_msm_ms=-1",
+        "b_g2_msm_ms=484 num_circuits=-1",
+        "pre_lock_cpu_ms=5 mutex_wait_ms=-3",
+        "gpu_tid=-1 ntt_msm_h_ms=412",
+        "gpu_tid=0 barrier_wait_ms=-9",
+        "gpu_tid=0 tail_msm_ms=-86 gpu_total_ms=2547",
+        "mutex_held_ms=-2548 total_start_fn_ms=2553",
+        "split_vectors_ms=--7 setup_to_split_ms=1",
+        "prep_msm_ms=+1909",
+        "prep_msm_ms=1_909",
     ],
 )
 def test_a_known_line_with_figures_that_make_no_sense_is_counted(text: str) -> None:
