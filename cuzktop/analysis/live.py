@@ -41,7 +41,7 @@ def live_calls(attributor: Attributor) -> list[LiveCall]:
     """Every call that is open or not settled, with its likeliest lines."""
     if not attributor.lock_lines:
         pools = {
-            kind: [line for line in attributor.pools[kind] if line.owner is None] for kind in KINDS
+            kind: [line for line in attributor.pools[kind] if not line.owned] for kind in KINDS
         }
         for call in attributor.waiting:
             if call.end is None:
@@ -66,7 +66,7 @@ def live_calls(attributor: Attributor) -> list[LiveCall]:
                 break
         found.append(live)
     pools = {
-        kind: [line for line in attributor.pools[kind] if line.owner is None and line not in used]
+        kind: [line for line in attributor.pools[kind] if not line.owned and line not in used]
         for kind in KINDS
     }
     for call in open_calls:

@@ -311,7 +311,7 @@ class Attributor:
 
     def _leftover(self, call: Call) -> Option:
         free = {
-            kind: [line for line in pool if line.owner is None] for kind, pool in self.pools.items()
+            kind: [line for line in pool if not line.owned] for kind, pool in self.pools.items()
         }
         options = printed_chains(call, free)
         return options[0] if options else NOTHING
@@ -323,7 +323,7 @@ class Attributor:
             sure = False
         for kind, line in zip(CHAIN, option.lines, strict=True):
             if line is not None:
-                line.owner = call
+                line.owned = True
                 call.lines[kind] = line
         level = "exact" if sure else "inferred"
         take, *kernels, release = option.lines
@@ -369,7 +369,7 @@ class Attributor:
         margin = min(margin, block.sure)
         for kind, line in zip(BLOCK, block.lines, strict=True):
             if line is not None:
-                line.owner = call
+                line.owned = True
                 call.lines[kind] = line
         sure = margin >= SURE and not self._unsure(call)
         call.lock_sure = call.kernel_sure = "exact" if sure else "inferred"
@@ -399,7 +399,7 @@ class Attributor:
         self._loose.remove(own)
         for kind, line in own.items():
             call.lines[kind] = line
-            line.owner = call
+            line.owned = True
         level = "exact" if C1 in own and C9 in own else "inferred"
         call.kernel_sure = call.cpu_sure = level
 
@@ -440,7 +440,7 @@ class Attributor:
         for kind, line, other in zip(CPU, option.lines, rival, strict=True):
             if line is None:
                 continue
-            line.owner = call
+            line.owned = True
             if other is not None and abs(other.a - line.a) <= ROUNDING_MS:
                 call.lines[kind] = line
         _, prep, b_g2 = option.lines
@@ -538,9 +538,7 @@ def _barrier_key(chain: Sequence[Line | None]) -> object:
 
 def _available(options: Sequence[Option]) -> list[Option]:
     return [
-        option
-        for option in options
-        if all(line is None or line.owner is None for line in option.lines)
+        option for option in options if all(line is None or not line.owned for line in option.lines)
     ]
 
 

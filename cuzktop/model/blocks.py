@@ -64,7 +64,7 @@ class Former:
 
     def form(self, pools: Pools, frontier: int) -> list[Block]:
         """The blocks that ended before `frontier` and have not been taken, in order."""
-        ends = [line for line in pools[C9] if line.seq > self.reached and line.owner is None]
+        ends = [line for line in pools[C9] if line.seq > self.reached and not line.owned]
         if not ends or ends[0].seq >= frontier:
             return []
         some: dict[Line, list[Option]] = {}
@@ -176,7 +176,7 @@ class Former:
             option
             for option in known
             if used.isdisjoint(option.lines)
-            and all(line is None or line.owner is None for line in option.lines)
+            and all(line is None or not line.owned for line in option.lines)
         ]
 
 
@@ -329,10 +329,7 @@ def _candidates(
     return [
         line
         for line in pool
-        if after < line.seq < end.seq
-        and line.hi >= oldest
-        and line.owner is None
-        and line not in used
+        if after < line.seq < end.seq and line.hi >= oldest and not line.owned and line not in used
     ]
 
 

@@ -162,7 +162,7 @@ def note_epilogue(call: Call, pool: Sequence[Line]) -> None:
     """S19–S23: find the call's own last line in `pool`, which says when all its work was done."""
     best, best_cost = None, EPILOGUE_LIMIT
     for line in pool:
-        if line.owner is not None or not call.start_seq <= line.seq < call.end_seq:
+        if line.owned or not call.start_seq <= line.seq < call.end_seq:
             continue
         if call.gpu_ms is not None and call.gpu_ms < line.b:
             continue
@@ -173,7 +173,7 @@ def note_epilogue(call: Call, pool: Sequence[Line]) -> None:
             best, best_cost = line, cost
     if best is None:
         return
-    best.owner = call
+    best.owned = True
     call.lines[C11] = best
     call.deadline_seq = min(call.deadline_seq, best.seq)
     since = best.b - best.a

@@ -321,7 +321,7 @@ class Handover:
 
     def sharpened(self, pools: Pools, calls: Iterable[Call]) -> dict[Call, Block]:
         """The blocks of `calls` made anew, now that it is known better when each began."""
-        nodes = [node for node in _nodes(self._ways[0].trace) if node.block.end.owner is None]
+        nodes = [node for node in _nodes(self._ways[0].trace) if not node.block.end.owned]
         nodes.reverse()
         wanted = set(calls)
         asked = {node.block.end: node for node in nodes if node.call in wanted}
@@ -358,7 +358,7 @@ class Handover:
         recent = [call for call in self._failures if call.end_seq >= oldest]
         self._failures = recent[-KEEP_FAILURES:]
         self._handed = [
-            block for block in self._handed if block.end.seq >= oldest and block.end.owner is None
+            block for block in self._handed if block.end.seq >= oldest and not block.end.owned
         ]
         self._former.forget(oldest)
 

@@ -538,7 +538,12 @@ class Model:
                 del self.run.stragglers[key]
         call = partition.call
         if call is None or call.settled:
-            self._on_finished(self.run, partition)
+            self._finish(partition)
+
+    def _finish(self, partition: Partition) -> None:
+        """Nothing more will change about a partition: its call and all its lines can go."""
+        self._on_finished(self.run, partition)
+        partition.call = None
 
     def _work_until(self, partition: Partition, at: float) -> None:
         """The partition no longer waits for the GPU: note from when to when it did."""
@@ -734,8 +739,8 @@ class Model:
                     del run.waiting_work[: -4 * LIVE_CALLS]
                     del run.synth_ends[: -2 * LIVE_CALLS]
                     del run.synth_starts[: -2 * LIVE_CALLS]
-        if call.partition.state in FINAL:
-            self._on_finished(run, call.partition)
+        if partition.state in FINAL:
+            self._finish(partition)
 
     # ------------------------------------------------------------ tracing lines of a call
 

@@ -32,7 +32,7 @@ class Line:
     have been read before this line was written, and printed after).
     """
 
-    __slots__ = ("a", "b", "hi", "kind", "lo", "owner", "seq", "tied")
+    __slots__ = ("a", "b", "hi", "kind", "lo", "owned", "seq", "tied")
 
     def __init__(self, kind: int, a: int, b: int, seq: int, lo: float) -> None:
         """`a` and `b` are the figures of C-line `kind`, in the order they are printed."""
@@ -42,7 +42,7 @@ class Line:
         self.seq = seq
         self.lo = lo
         self.hi = float("inf")
-        self.owner: Call | None = None
+        self.owned = False  # by a call; which one knows it: two that know each other stay too long
         self.tied: tuple[float, float] | None = None  # when it was due, once its call is known
 
 
