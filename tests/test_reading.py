@@ -176,8 +176,8 @@ def told(events: list[LogEvent], cut: int) -> list[Any]:
 
 def plain(value: Any) -> Any:  # noqa: ANN401
     """A frame's objects, which compare by identity, as their fields."""
-    if hasattr(value, "__dataclass_fields__"):
-        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    if hasattr(value, "__dataclass_names__"):
+        return {name: plain(getattr(value, name)) for name in value.__dataclass_names__}
     if isinstance(value, Mapping):
         return {name: plain(item) for name, item in value.items()}
     if isinstance(value, tuple | list):
