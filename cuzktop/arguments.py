@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cuzktop import __version__
 from cuzktop.errors import UsageError
-from cuzktop.settings import DEFAULT_INTERVAL_S, DEFAULT_WINDOW_S, EVERYTHING, Since
+from cuzktop.settings import DEFAULT_WINDOW_S, EVERYTHING, Since
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _SPAN_MS = {"s": 1e3, "m": 60e3, "h": 3600e3, "d": 86_400e3}
@@ -204,7 +204,6 @@ def main_parser() -> argparse.ArgumentParser:
         "-d",
         "--delay",
         type=_seconds,
-        default=DEFAULT_INTERVAL_S,
         metavar="SECS",
         help="time between pictures (1)",
     )
@@ -305,7 +304,6 @@ def replay_parser() -> argparse.ArgumentParser:
         "-d",
         "--delay",
         type=_seconds,
-        default=DEFAULT_INTERVAL_S,
         metavar="SECS",
         help="time between pictures (1)",
     )

@@ -141,6 +141,8 @@ def _run(words: list[str]) -> int:
         options.fast = False
         if options.once:
             options.n, options.delay = 1, None
+        elif options.delay is None:
+            options.delay = DEFAULT_INTERVAL_S
         return _snapshot(options)
     return _screen(options)
 

@@ -62,7 +62,8 @@ class Nvml:
 
     `util_pct`, `power_w` are the latest readings; `*_history` has a bin a second, newest last, and
     None where nothing was read. `mean_*` are time-weighted over the window. `age_ms` is the age of
-    the newest reading; `note` says in a sentence what is missing.
+    the newest reading; `note` says in a sentence what is missing. `of_now`: the log ended long
+    before, so that these are no measurement of its window, and there are no means.
     """
 
     util_pct: float | None
@@ -82,6 +83,7 @@ class Nvml:
     power_history: tuple[float | None, ...] = ()  # per cent of the limit, where it is known
     name: str | None = None
     note: str = ""
+    of_now: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -252,11 +254,19 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Alert:
-    """Something an operator should see; `level` is error, warning or info."""
+    """Something an operator should see; `level` is error, warning or info.
+
+    Most are of an instant. One that `lasts` began at `at_ms` and is still so; one with `until_ms`
+    ended then. `count` is how often it came, `first_ms` when that was first.
+    """
 
     level: str
     at_ms: float | None
     text: str
+    lasts: bool = False
+    until_ms: float | None = None
+    count: int = 1
+    first_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -325,6 +335,7 @@ class Frame:
     syntheses: tuple[Synthesis, ...] = ()  # oldest first
     gpu_queue: tuple[Queued, ...] = ()  # longest waiting first
     jobs: tuple[JobRow, ...] = ()  # in flight and lately ended, oldest first
+    older_jobs: tuple[JobRow, ...] = ()  # that ended before those, as far as kept; oldest first
     recent: tuple[PartitionRow, ...] = ()  # finished partitions, newest first
     in_flight: tuple[PartitionRow, ...] = ()  # begun and not finished, in order of dispatch
     stages: Mapping[str, StageStats] = field(default_factory=dict)
@@ -341,7 +352,8 @@ class Frame:
     has_timing: bool = False
     herd: Herd | None = None
     inflation: Inflation | None = None
-    book: LogBook | None = None  # the daemon's latest lines
+    book: LogBook | None = None  # the daemon's latest lines; it grows on
+    book_end: int | None = None  # the number of the line that came next; None: the book's end
     settings: Mapping[str, str] = field(default_factory=dict)  # as the start-up lines state them
     status: DaemonStatus | None = None  # the daemon's own words, a second opinion
     status_note: str = ""  # why there is none

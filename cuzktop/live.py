@@ -153,7 +153,7 @@ def run_live(
         monotonic_s=monotonic_s,
         counts=scanner.counts,
         path=title,
-        interval_s=settings.interval_s,
+        interval_s=app.interval_s,
         age_ms=age_ms,
     )
     engine_progress.append(engine)

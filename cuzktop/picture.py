@@ -51,6 +51,7 @@ from cuzktop.parse.text import iso_utc
 
 HISTORY_S = 300  # seconds of graphs: more than the widest terminal has columns
 ENDED_JOBS_SHOWN = 8
+OVER = frozenset({"done", "failed", "skipped", "lost"})  # states in which a partition stays
 LIVE_WITHIN_MS = 120_000.0  # a log that grew within two minutes is being written
 
 
@@ -76,6 +77,7 @@ class Picture:
         self._inflation: fr.Inflation | None = None
         self._stage_rows = 0
         self.finished = 0
+        self._older: dict[tuple[str, int], fr.JobRow] = {}
         self.model = Model(self._finished, self._run_ended)
 
     # ------------------------------------------------------------ input
@@ -117,6 +119,7 @@ class Picture:
         self._notes.clear()
         self._stages, self._stage_rows, self.finished = {}, 0, 0
         self._means, self._inflation = {}, None
+        self._older = {}
         self.model = Model(self._finished, self._run_ended)
 
     def _reading(self, event: GpuSampled) -> None:
@@ -140,6 +143,7 @@ class Picture:
         lost = sum(job.ended is None and not job.failed for job in run.jobs.values())
         self.recent.clear()
         self._stages, self._means, self._inflation = {}, {}, None
+        self._older = {}
         text = f"the daemon was started anew: run {run.index} ended"
         if lost:
             text += f", {lost} proofs lost"
@@ -190,7 +194,10 @@ class Picture:
                 starved.extend(gone)
                 windows.append(window)
             nvml = self._nvml(
-                number, wall_ms, self.window_s * 1000.0 if window is None else window.span_ms
+                number,
+                wall_ms,
+                self.window_s * 1000.0 if window is None else window.span_ms,
+                of_now=source.silent_ms is not None and source.silent_ms > LIVE_WITHIN_MS,
             )
             measured.append(
                 None
@@ -230,6 +237,7 @@ class Picture:
         self._refresh(run, len(syntheses))
         self._had_timeline |= run.timeline_seen  # a daemon that starts again writes them again
         self._had_timing |= run.timing_seen
+        older, jobs = self._jobs(run, now)
         return fr.Frame(
             now_ms=now,
             at=None if run.epoch_us is None else iso_utc(int(run.epoch_us + now * 1000)),
@@ -242,7 +250,8 @@ class Picture:
             gpus=tuple(gpus),
             syntheses=syntheses,
             gpu_queue=_queue(run, now),
-            jobs=_jobs(run, now),
+            jobs=jobs,
+            older_jobs=older,
             recent=self._rows(run, calls),
             in_flight=_in_flight(run, calls),
             stages=self._stages,
@@ -255,6 +264,7 @@ class Picture:
             herd=herd_of(wave, gauge),
             inflation=self._inflation,
             book=self.book,
+            book_end=None if self.book is None else self.book.span[1],
             status=None if self.status is None else self.status.status,
             status_note=self.status_note,
             settings=dict(run.settings),
@@ -304,8 +314,13 @@ class Picture:
             tuple(None if at < begun else share for at, share in zip(seconds, locks, strict=True)),
         )
 
-    def _nvml(self, gpu: int, wall_ms: float | None, span_ms: float) -> fr.Nvml | None:
-        """The card's readings, with means over the `span_ms` that the log's shares cover."""
+    def _nvml(
+        self, gpu: int, wall_ms: float | None, span_ms: float, *, of_now: bool
+    ) -> fr.Nvml | None:
+        """The card's readings, with means over the `span_ms` that the log's shares cover.
+
+        `of_now`: the log ended long ago, and no reading belongs to what it tells.
+        """
         readings = self.readings.get(gpu)
         if readings is None or readings.latest is None:
             return None
@@ -317,6 +332,8 @@ class Picture:
         if mean_util is not None and reach_ms < LEAST_COVERAGE * span_ms:
             mean_util = mean_power = None  # a moment says nothing of a minute
             note = note or f"measured for {reach_ms / 1000:.0f} of {span_ms / 1000:.0f} s"
+        if of_now:
+            mean_util = mean_power = None
         return fr.Nvml(
             util_pct=latest.util_pct,
             util_source=source or latest.util_source,
@@ -335,6 +352,7 @@ class Picture:
             power_history=power,
             name=latest.name,
             note=note,
+            of_now=of_now,
         )
 
     def _nvml_note(self, gpu: int, nvml: fr.Nvml | None) -> str:
@@ -367,6 +385,23 @@ class Picture:
         ]
         fresh.sort(key=lambda row: row.bracket_end_ms or 0, reverse=True)
         return (*fresh, *self.recent)
+
+    def _jobs(self, run: Run, now: float) -> tuple[tuple[fr.JobRow, ...], tuple[fr.JobRow, ...]]:
+        """The jobs that ended long ago, and those that ended lately or are in flight."""
+        jobs = list(run.jobs.values())
+        flying = [job for job in jobs if job.ended is None]
+        ended = [*run.ended_jobs, *(job for job in jobs if job.ended is not None)]
+        ended.sort(key=lambda job: job.ended or 0.0)
+        # What ended long ago changes no more: its rows are made once.
+        rows: dict[tuple[str, int], fr.JobRow] = {}
+        for job in ended[:-ENDED_JOBS_SHOWN]:
+            row = self._older.get((job.id, job.attempt))
+            if row is None or row.failed != job.failed or not OVER.issuperset(row.states):
+                row = _job_row(job, now)
+            rows[job.id, job.attempt] = row
+        self._older = rows
+        shown = [*ended[-ENDED_JOBS_SHOWN:], *flying]
+        return tuple(rows.values()), tuple(_job_row(job, now) for job in shown)
 
     def _refresh(self, run: Run, flying: int) -> None:
         """Sum the latest partitions up anew, if another has finished."""
@@ -551,15 +586,6 @@ def _queue(run: Run, now: float) -> tuple[fr.Queued, ...]:
         )
         for part in queued
     )
-
-
-def _jobs(run: Run, now: float) -> tuple[fr.JobRow, ...]:
-    jobs = list(run.jobs.values())
-    flying = [job for job in jobs if job.ended is None]
-    ended = [*run.ended_jobs, *(job for job in jobs if job.ended is not None)]
-    ended.sort(key=lambda job: job.ended or 0.0)
-    shown = [*ended[-ENDED_JOBS_SHOWN:], *flying]
-    return tuple(_job_row(job, now) for job in shown)
 
 
 def _job_row(job: Job, now: float) -> fr.JobRow:

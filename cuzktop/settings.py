@@ -37,12 +37,12 @@ EVERYTHING = Since(at_ms=float("-inf"))
 class Settings:
     """One invocation's choices.
 
-    `interval_s` is the screen's, `window_s` the length of every "last N seconds" share; `width` is
-    in columns, None for the terminal's.
+    `interval_s` is the screen's, None where the user names none; `window_s` is the length of every
+    "last N seconds" share; `width` is in columns, None for the terminal's.
     """
 
     log: Path | None = None
-    interval_s: float = DEFAULT_INTERVAL_S
+    interval_s: float | None = None
     window_s: float = DEFAULT_WINDOW_S
     repeat: int | None = None
     width: int | None = None

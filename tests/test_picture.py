@@ -159,6 +159,42 @@ def test_a_moment_is_no_mean_over_a_minute() -> None:
     assert nvml_at(picture_of(events), 60_000.0).mean_util_pct == pytest.approx(30.0)
 
 
+def test_readings_of_now_say_nothing_of_a_log_that_ended_long_ago() -> None:
+    """A minute's readings; the log is silent for one minute, or for an hour."""
+    picture = picture_of([reading(200.0 * n, 30.0) for n in range(1, 301)])
+    lately = Source(path="daemon.log", silent_ms=60_000.0)
+    fresh = picture.frame(source=lately, now_ms=60_000.0).gpus[0].nvml
+    assert fresh is not None
+    assert fresh.mean_util_pct == pytest.approx(30.0)
+    assert not fresh.of_now
+    old = Source(path="daemon.log", silent_ms=3_600_000.0)
+    frame = picture.frame(source=old, now_ms=60_000.0)
+    now = frame.gpus[0].nvml
+    assert now is not None
+    assert (now.util_pct, now.mean_util_pct, now.mean_power_w, now.of_now) == (
+        30.0,
+        None,
+        None,
+        True,
+    )
+
+
+def test_every_job_that_is_kept_has_a_row() -> None:
+    """The latest jobs are in the picture, those before them beside it; no job is in both."""
+    picture, scanner = fed(log_of("four-gpus"))
+    frame = picture.frame(source=SOURCE)
+    rows = [(row.job, row.attempt) for row in (*frame.older_jobs, *frame.jobs)]
+    assert len(rows) == len(set(rows))
+    run = picture.model.run
+    kept = [(job.id, job.attempt) for job in (*run.ended_jobs, *run.jobs.values())]
+    assert sorted(rows) == sorted(kept)
+    assert len(frame.older_jobs) >= 3
+    again = picture.frame(source=SOURCE, now_ms=frame.now_ms + 1000.0)
+    assert all(one is two for one, two in zip(frame.older_jobs, again.older_jobs, strict=True))
+    picture.feed(scanner.feed(START_UP))
+    assert picture.frame(source=SOURCE).older_jobs == ()
+
+
 def test_a_clock_that_is_set_back_begins_anew() -> None:
     events = [reading(500_000.0 + 200.0 * n, 90.0) for n in range(50)]
     events += [reading(200.0 * n, 10.0) for n in range(1, 51)]

@@ -120,7 +120,7 @@ class CuzktopApp(App[None]):
         self.ascii_only = settings.ascii_only if ascii_only is None else ascii_only
         self.on_interval = on_interval
         self.on_started = on_started
-        self.set_reactive(CuzktopApp.interval_s, settings.interval_s)
+        self.set_reactive(CuzktopApp.interval_s, settings.interval_s or DEFAULT_INTERVAL_S)
         self.set_class(not colour, "-no-colour")
         self.set_class(self.ascii_only, "-ascii")
         self._latest = EMPTY
@@ -130,7 +130,7 @@ class CuzktopApp(App[None]):
         self._said_at = 0
         self._preferences_file = preferences_file or preferences.user_file()
         self._preferences, self._notice = preferences.load(self._preferences_file)
-        self._prefer(self._preferences)
+        self._prefer(self._preferences, settings)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our colours, for themes that don't know them."""
@@ -151,12 +151,12 @@ class CuzktopApp(App[None]):
             CuzktopApp.frame, CuzktopApp.interval_s
         )
 
-    def _prefer(self, kept: Preferences) -> None:
+    def _prefer(self, kept: Preferences, asked: Settings) -> None:
         """Take over what was kept, where the command line says nothing else."""
         known = {theme.name for theme in THEMES if theme.name != "cuzk-16"}
         if kept.theme in known and self.theme != "cuzk-16" and not self.no_color:
             self.theme = kept.theme
-        if kept.interval_s is not None and self.interval_s == DEFAULT_INTERVAL_S:
+        if kept.interval_s is not None and asked.interval_s is None:
             self.set_reactive(CuzktopApp.interval_s, kept.interval_s)
 
     async def on_mount(self) -> None:

@@ -82,9 +82,8 @@ class Book(Protocol):
 
 def job_of(frame: Frame, row: PartitionRow) -> JobRow | None:
     """The job that `row` is a partition of, while it is kept."""
-    return next(
-        (job for job in frame.jobs if (job.job, job.attempt) == (row.job, row.attempt)), None
-    )
+    jobs = (*frame.jobs, *frame.older_jobs)
+    return next((job for job in jobs if (job.job, job.attempt) == (row.job, row.attempt)), None)
 
 
 def spans_ms(row: PartitionRow) -> dict[str, tuple[float, float]]:
@@ -281,14 +280,20 @@ def _kernels(spans: dict[str, tuple[float, float]], total: float, width: int) ->
 # ------------------------------------------------------------------------- the daemon's own lines
 
 
-def naming(book: Book, job: str, row: PartitionRow | None) -> tuple[list[bytes], int]:
-    """The latest lines that name a partition (None: any of the job), and how many name the job.
+def lines_end(frame: Frame) -> int:
+    """The number of the line that came after the frame's: the book itself reads on."""
+    if frame.book is None:
+        return 0
+    return frame.book.span[1] if frame.book_end is None else frame.book_end
+
+
+def naming(book: Book, end: int, job: str, row: PartitionRow | None) -> tuple[list[bytes], int]:
+    """The latest lines before `end` that name a partition (None: a job), and how many the job.
 
     Lines that name the job and no partition at all are the job's, and so its partitions'.
     """
-    first, end = book.span
     raw_job = job.encode("utf-8", "replace")
-    of_job = [line for line in book.read(first, end) if raw_job in line]
+    of_job = [line for line in book.read(book.span[0], end) if raw_job in line]
     found = of_job
     if row is not None:
         found = [line for line in of_job if names_partition(plain(line), row.partition)]
@@ -308,15 +313,16 @@ def log_lines(frame: Frame, job: str, row: PartitionRow | None, width: int) -> l
     """The daemon's own lines about a partition, or about a whole job (`row` None)."""
     if frame.book is None:
         return []
-    found, of_job = naming(frame.book, job, row)
+    end = lines_end(frame)
+    found, of_job = naming(frame.book, end, job, row)
     says = f" that name it: {len(found)}" if found else ""
     if of_job > len(found):
         says += f" ({of_job} name its job)" if row is not None else f", the latest of {of_job}"
     head = "the daemon's own lines"
     lines: list[Line] = [clip((), width), clip(((head, "title"), (says, "muted")), width)]
     if not found:
-        kept = frame.book.span
-        why = f"none of the {kept[1] - kept[0]} latest lines names it"
+        kept = max(0, end - frame.book.span[0])
+        why = f"none of the {kept} latest lines names it"
         lines.append(clip(((why, "muted"),), width))
     for raw in found:
         lines += wrapped(coloured(raw), width)

@@ -93,10 +93,10 @@ async def test_settings_are_taken_over_at_the_start_and_written_by_a_key(tmp_pat
         assert told == [0.5]
         assert again.query_one(FooterPanel).lines[0].startswith(" 2 Partitions ")
         assert again.interval_s == 0.5
-    # The command line goes first.
-    asked = CuzktopApp(Settings(interval_s=5.0), preferences_file=path)
-    async with asked.run_test() as pilot:
-        assert asked.interval_s == 5.0
+    # The command line goes first, with what would be the interval anyway, too.
+    for wanted_s in (5.0, 1.0):
+        asked = CuzktopApp(Settings(interval_s=wanted_s), preferences_file=path)
+        assert asked.interval_s == wanted_s
 
 
 async def test_a_notice_stands_in_the_footer(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from cuzktop.tui.widgets.footer import FooterPanel
 from cuzktop.tui.widgets.lines import Lines
 from cuzktop.tui.widgets.partitions import PartitionsPanel
 from cuzktop.tui.widgets.windows import Window
-from tests.tui.frames import FRAMES, busy, eight, failures, ids, job_id, nothing
+from tests.tui.frames import FRAMES, busy, eight, failures, ids, job, job_id, nothing
 
 
 async def show(pilot: Pilot[None], frame: Frame) -> CuzktopApp:
@@ -342,6 +342,27 @@ async def test_jobs_have_cells_to_go_over() -> None:
         assert (view.job, view.cell) == ((job_id(22), 1), 2)
 
 
+async def test_every_job_that_is_kept_can_be_reached() -> None:
+    older = tuple(
+        job(at, "ddddFddddd" if at == 3 else "dddddddddd", message="out of memory" * (at == 3))
+        for at in range(-50, 12)
+    )
+    app = CuzktopApp()
+    async with app.run_test(size=(100, 24)) as pilot:
+        await show(pilot, replace(busy(), older_jobs=older))
+        await pilot.press("4")
+        view = app.query_one(JobsView)
+        assert "1 to 19 of 67" in view.lines[0]
+        await pilot.press("G")
+        assert view.job == (job_id(-50), 1)
+        assert any(line.startswith(job_id(-50)) for line in view.lines)
+        assert "of 67" in view.lines[0]
+        await pilot.press("g", "e")
+        assert view.job == (job_id(3), 1)
+        at = next(at for at, line in enumerate(view.lines) if line.startswith(job_id(3)))
+        assert "✗ out of memory" in view.lines[at + 1]
+
+
 async def test_a_click_selects_a_row_and_a_second_one_opens_it() -> None:
     app = CuzktopApp()
     async with app.run_test(size=(100, 30)) as pilot:
@@ -426,6 +447,23 @@ async def test_a_pause_holds_the_log_too() -> None:
         await pilot.press("space")
         await pilot.pause()
         assert view.lines[-1].startswith("2026 ERROR while paused")
+
+
+async def test_the_log_of_a_pause_is_that_of_the_picture_wherever_one_comes_from() -> None:
+    """The view is opened in the pause, and the book has read on before that."""
+    frame, kept = with_book(100)
+    frame = replace(frame, book_end=kept.span[1])
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 12)) as pilot:
+        await show(pilot, frame)
+        await pilot.press("space")
+        kept.extend([b"2026 ERROR while paused"])
+        await pilot.press("5")
+        view = app.query_one(LogView)
+        assert view.lines[-1].startswith("2026 INFO line 99")
+        kept.extend([b"2026 INFO flood"] * 12_000)
+        await pilot.press("t")
+        assert "kept no more: too many have come since" in view.lines[1]
 
 
 async def test_levels_noise_and_the_job_filter_the_log() -> None:

@@ -45,9 +45,10 @@ def key(job: JobRow) -> JobKey:
 
 
 def in_order(frame: Frame) -> list[JobRow]:
-    """Those in flight, oldest first; then those that ended, newest first."""
-    flying = [job for job in frame.jobs if not _ended(job)]
-    return flying + [job for job in reversed(frame.jobs) if _ended(job)]
+    """Those in flight, oldest first; then all that ended and are kept, newest first."""
+    jobs = (*frame.older_jobs, *frame.jobs)
+    flying = [job for job in jobs if not _ended(job)]
+    return flying + [job for job in reversed(jobs) if _ended(job)]
 
 
 def _ended(job: JobRow) -> bool:
@@ -223,32 +224,23 @@ def draw_jobs_view(
     if width <= 0 or height <= 0:
         return []
     jobs = in_order(frame)
-    lines: list[Line] = []
-    if height >= 3:
-        found = f"/{clean(search)}: {sum(matches(job, search) for job in jobs)} found"
-        lines.append(
-            title(
-                "JOBS",
-                width,
-                detail=summary(frame) if frame.source.lines else "",
-                end=found if search else "",
-                focused=focused,
-            )
-        )
+    heading = 1 if height >= 3 else 0
     if not jobs:
         why = reason(frame, "no proof was asked for yet", brief=False)
-        return lines + sentence(why, width, height - len(lines))
+        lines = [title("JOBS", width, focused=focused)] if heading else []
+        return lines + sentence(why, width, height - heading)
     widths = Widths(width, jobs)
-    if height >= 4:
-        lines.append(_head(widths, width))
+    head = [_head(widths, width)] if height >= 4 else []
     pane = pane_rows(frame, height, jobs, selected)
     legend = 1 if height >= 12 else 0
-    room = height - len(lines) - pane - legend
+    room = height - heading - len(head) - pane - legend
     ends = ends_of(frame)
     body: list[Line] = []
+    shown = 0
     for job in jobs[top:]:
         if len(body) >= room:
             break
+        shown += 1
         chosen = key(job) == selected
         body.append(
             _row(
@@ -267,7 +259,12 @@ def draw_jobs_view(
                 clip(((f"  {'✗' if at == 0 else ' '} {text}", "error"),), width)
                 for at, text in enumerate(wrap(job.message, rest, rest, 2))
             ]
-    lines += body[:room]
+    lines = head + body[:room]
+    if heading:
+        end = f"{top + 1} to {top + shown} of {len(jobs)}" if shown < len(jobs) else ""
+        if search:
+            end = f"/{clean(search)}: {sum(matches(job, search) for job in jobs)} found"
+        lines.insert(0, title("JOBS", width, detail=summary(frame), end=end, focused=focused))
     blank: Line = ((" " * width, "text"),)
     lines += [blank] * (height - len(lines) - pane - legend)
     if pane:
@@ -384,8 +381,10 @@ class JobsView(View, Searching):
             legend = 1 if height >= 12 else 0
             room = max(1, height - head - legend - pane_rows(frame, height, jobs, self.job))
             self.top = min(self.top, at)
-            while self.top < at and _rows_between(jobs, self.top, at, width) > room:
-                self.top += 1
+            first, rows = at, _rows_of(jobs[at], width)
+            while first > self.top and (rows := rows + _rows_of(jobs[first - 1], width)) <= room:
+                first -= 1
+            self.top = first
         return draw_jobs_view(
             frame,
             width,
@@ -407,7 +406,7 @@ class JobsView(View, Searching):
         self.job = None if chosen is None else chosen[:2]
         self.cell = None
         if chosen is not None:
-            job = next((job for job in self.frame.jobs if key(job) == self.job), None)
+            job = next((job for job in in_order(self.frame) if key(job) == self.job), None)
             if job is not None:
                 rows = partitions_of(self.frame, job)
                 self.cell = next((at for at, r in enumerate(rows) if key_of(r) == chosen), None)
@@ -455,7 +454,7 @@ class JobsView(View, Searching):
 
     def do_row_last(self) -> None:
         """The last job."""
-        self.select(len(self.frame.jobs) - 1, self.cell)
+        self.select(len(in_order(self.frame)) - 1, self.cell)
 
     def do_let_go(self) -> None:
         """Let go of the partition, of the job, of the search."""
@@ -542,7 +541,7 @@ class JobsView(View, Searching):
         y = event.y - (0 if height < 3 else 1 if height < 4 else 2)
         at = self.top
         while at < len(jobs) and y >= 0:
-            rows = _rows_between(jobs, at, at, width)
+            rows = _rows_of(jobs[at], width)
             if y < rows:
                 widths = Widths(width, jobs)
                 x = event.x - widths.name - 1 - widths.kind - widths.state
@@ -571,10 +570,7 @@ class JobsView(View, Searching):
         return " ".join(words)
 
 
-def _rows_between(jobs: Sequence[JobRow], first: int, last: int, width: int) -> int:
-    """Rows that the jobs `first` … `last` take, failures included."""
+def _rows_of(job: JobRow, width: int) -> int:
+    """Rows that a job takes, its failure included."""
     rest = max(1, width - 4)
-    return sum(
-        1 + (len(wrap(job.message, rest, rest, 2)) if job.message else 0)
-        for job in jobs[first : last + 1]
-    )
+    return 1 + (len(wrap(job.message, rest, rest, 2)) if job.message else 0)

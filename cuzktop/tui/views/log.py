@@ -9,7 +9,7 @@ from textual import events
 
 from cuzktop.dataclass import dataclass
 from cuzktop.frame import Frame
-from cuzktop.tui.details import Book, wrapped
+from cuzktop.tui.details import Book, lines_end, wrapped
 from cuzktop.tui.messages import TextOpened
 from cuzktop.tui.rows import PartitionKey
 from cuzktop.tui.sgr import SEVERITY, coloured, plain, severity
@@ -203,8 +203,7 @@ class LogView(View, Searching):
 
     def watch_frame(self) -> None:
         """Go to the end that the book has now: it grows on while the picture is frozen."""
-        if self.frame.book is not None:
-            self._end = self.frame.book.span[1]
+        self._end = lines_end(self.frame)
         super().watch_frame()
 
     @property
@@ -245,6 +244,8 @@ class LogView(View, Searching):
             why = "no lines are kept here: this picture doesn't come from a log"
         elif book.span[0] < self._end:
             why = f"none of the {self._end - book.span[0]} lines kept fits"
+        elif self._end:
+            why = "the lines of this picture are kept no more: too many have come since"
         return draw_log(
             lines,
             width,
@@ -361,7 +362,7 @@ class LogView(View, Searching):
     def _job_in(self, text: str) -> str:
         """The job that a line names, of those that are known."""
         frame = self.frame
-        known = {job.job for job in frame.jobs}
+        known = {job.job for job in (*frame.older_jobs, *frame.jobs)}
         known |= {row.job for row in (*frame.in_flight, *frame.recent)}
         return max((job for job in known if job and job in text), key=len, default="")
 
