@@ -11,6 +11,7 @@ from cuzktop.dataclass import replace
 from cuzktop.events import Event, SourceNote
 from cuzktop.frame import Alert, Frame, Source
 from cuzktop.picture import Picture
+from cuzktop.watch import Watch
 
 Batch = Sequence[Event]
 LEAST_INTERVAL_S = 0.1
@@ -74,6 +75,7 @@ class Engine(threading.Thread):
         self._filling = age_ms is not None  # what was there before us is no growth
         self._latest: Frame | None = None
         self._told = ""
+        self._watch = Watch()
 
     def stop(self) -> None:
         """End the thread after what it is doing."""
@@ -160,8 +162,10 @@ class Engine(threading.Thread):
             read_pct=self.read_pct,
             note=self._picture.source_note,
         )
-        return self._picture.frame(
+        frame = self._picture.frame(
             source=source,
             now_ms=self._picture.now_ms(wall_ms, silent_ms),
             wall_ms=wall_ms,
         )
+        lasting = self._watch.look(frame, wall_ms)
+        return replace(frame, alerts=(*frame.alerts, *lasting)) if lasting else frame

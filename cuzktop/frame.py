@@ -13,6 +13,9 @@ from cuzktop.dataclass import dataclass, field
 from cuzktop.events import DaemonStatus
 from cuzktop.logbook import LogBook
 
+LIVE_WITHIN_MS = 120_000.0
+"""A log that grew within two minutes is being written."""
+
 TIME_CLASSES = ("kernel", "barrier", "lock_overhead", "handoff", "starved", "no_work")
 """Where a GPU's wall time goes, in the contract's order of precedence; they add up to 100 %."""
 
@@ -301,6 +304,11 @@ class Source:
     read_pct: float | None = None
     note: str = ""
 
+    @property
+    def old(self) -> bool:
+        """Whether the log last grew so long ago that readings of now are none of its time."""
+        return self.silent_ms is not None and self.silent_ms > LIVE_WITHIN_MS
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Host:
@@ -357,6 +365,11 @@ class Frame:
     settings: Mapping[str, str] = field(default_factory=dict)  # as the start-up lines state them
     status: DaemonStatus | None = None  # the daemon's own words, a second opinion
     status_note: str = ""  # why there is none
+
+    @property
+    def present_ms(self) -> float:
+        """The present on the run's clock; `now_ms` is the log's end where that was long ago."""
+        return self.now_ms + ((self.source.silent_ms or 0.0) if self.source.old else 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -52,7 +52,6 @@ from cuzktop.parse.text import iso_utc
 HISTORY_S = 300  # seconds of graphs: more than the widest terminal has columns
 ENDED_JOBS_SHOWN = 8
 OVER = frozenset({"done", "failed", "skipped", "lost"})  # states in which a partition stays
-LIVE_WITHIN_MS = 120_000.0  # a log that grew within two minutes is being written
 
 
 class Picture:
@@ -157,11 +156,11 @@ class Picture:
         `silent_ms` is the time since the log last grew, None for a log that doesn't any more.
         """
         run = self.model.run
-        if silent_ms is None or silent_ms > LIVE_WITHIN_MS:
+        if silent_ms is None or silent_ms > fr.LIVE_WITHIN_MS:
             return run.clock
         if run.epoch_us is not None:
             now = wall_ms - run.epoch_us / 1000.0
-            if run.clock <= now <= run.clock + LIVE_WITHIN_MS:
+            if run.clock <= now <= run.clock + fr.LIVE_WITHIN_MS:
                 return now
         return run.clock + silent_ms
 
@@ -197,7 +196,7 @@ class Picture:
                 number,
                 wall_ms,
                 self.window_s * 1000.0 if window is None else window.span_ms,
-                of_now=source.silent_ms is not None and source.silent_ms > LIVE_WITHIN_MS,
+                of_now=source.old,
             )
             measured.append(
                 None

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cuzktop.dataclass import replace
-from cuzktop.frame import Frame, Lock, Queued
+from cuzktop.frame import Alert, Frame, Lock, Queued
 from cuzktop.tui.rows import key_of
 from cuzktop.tui.widgets.activity import draw_activity
 from cuzktop.tui.widgets.cells import STYLES, Line, line_width
@@ -125,7 +125,39 @@ def test_a_verdict_that_is_not_sure_gives_no_figure() -> None:
 def test_the_newest_error_stands_with_its_age() -> None:
     shown = text(draw_notice(failures(), 120, 1))
     assert "✗ 12s ago porep-1000-40021/7: GPU prove failed" in shown
-    assert "(+1 more)" in shown
+    assert "(+2 more)" in shown
+
+
+def test_what_is_so_now_goes_before_an_old_error_and_what_ended_is_no_news() -> None:
+    frame = failures()
+    hot = Alert(level="warning", at_ms=frame.now_ms - 90_000, text="GPU 0 is hot", lasts=True)
+    assert "✗ 12s ago" in text(draw_notice(replace(frame, alerts=(*frame.alerts, hot)), 90, 1))
+    later = replace(frame, now_ms=frame.now_ms + 3_600_000, alerts=(*frame.alerts, hot))
+    assert text(draw_notice(later, 90, 1)).startswith(" ! for 1h01 GPU 0 is hot (+3 more)")
+    ended = replace(hot, lasts=False, until_ms=frame.now_ms - 30_000)
+    assert draw_notice(replace(busy(), alerts=(ended,)), 90, 1) == []
+
+
+def test_a_log_that_ended_long_ago_is_not_shown_as_the_present() -> None:
+    measured = gpu().nvml
+    assert measured is not None
+    frame = busy()
+    card = replace(gpu(), nvml=replace(measured, mean_util_pct=None, util_pct=0.0, of_now=True))
+    frame = replace(frame, gpus=(card,), source=replace(frame.source, silent_ms=10_800_000.0))
+    notice = text(draw_notice(frame, 120, 1))
+    assert notice.startswith(" ! 3h00 ago the log stopped with 15 partitions in flight")
+    assert "card and box of now" in notice
+    header = text(draw_header(frame, 120, ""))
+    assert "box CPU now 97 %" in header
+    assert "log ended 08:20:11 UTC, 3h00 ago" in header
+    for width, height in ((110, 9), (80, 9), (80, 4)):
+        shown = text(draw_gpus(frame, width, height))
+        assert "of now" in shown, (width, height)
+        assert "≠" not in shown
+        assert "−45.1" not in shown
+    chart = text(draw_activity(frame, 80, 8))
+    assert "NVML" not in chart
+    assert chart.splitlines()[-1].endswith("end")
 
 
 def test_nothing_wrong_needs_no_line() -> None:

@@ -13,12 +13,14 @@ from cuzktop.frame import Alert, Frame, Herd, Shares, StageStats
 from cuzktop.tui.details import details
 from cuzktop.tui.rows import is_slow, key_of, slow_stages
 from cuzktop.tui.sgr import LOG_STYLES
-from cuzktop.tui.views.diagnosis import content, draw_diagnosis, merged, missing
+from cuzktop.tui.views.diagnosis import content, draw_diagnosis, missing
 from cuzktop.tui.views.jobs import draw_jobs_view, ends_of, job_details, key, left_ms
 from cuzktop.tui.views.log import draw_log, read_lines
 from cuzktop.tui.views.partitions import Table, arrange, draw_table, parts_bar, parts_of
 from cuzktop.tui.views.scene import Memory, Scroll, draw_timeline
+from cuzktop.tui.widgets.alerts import merged
 from cuzktop.tui.widgets.cells import STYLES, Line, line_width
+from cuzktop.tui.widgets.windows import alert_lines
 from tests.tui.frames import (
     FRAMES,
     busy,
@@ -462,6 +464,25 @@ def test_alerts_of_the_same_text_are_one() -> None:
     frame = replace(busy(), now_ms=64_000.0, alerts=(*again, other))
     shown = text(content(frame, 100))
     assert "✗ 60s ago ×5 since 64s: out of memory" in shown
+
+
+def test_alerts_tell_since_when_until_when_and_how_often() -> None:
+    lasting = Alert(
+        level="warning", at_ms=20_000.0, text="GPU 0 is hot", lasts=True, count=3, first_ms=4000.0
+    )
+    ended = Alert(level="error", at_ms=1000.0, text="GPU 1 is gone", until_ms=31_000.0)
+    event = Alert(level="error", at_ms=50_000.0, text="out of memory")
+    frame = replace(busy(), now_ms=64_000.0, alerts=(ended, event, lasting))
+    wanted = [
+        ("! for 44s ×3 since 60s", "GPU 0 is hot"),
+        ("✗ 14s ago", "out of memory"),
+        ("✗ 33s ago for 30s", "GPU 1 is gone"),
+    ]
+    lines = alert_lines(frame)
+    assert [line.split("  ")[0].strip() for line in lines] == [when for when, _ in wanted]
+    assert [line.split("  ")[-1].strip() for line in lines] == [what for _, what in wanted]
+    shown = text(content(frame, 100))
+    assert all(f"{when}: {what}" in shown for when, what in wanted)
 
 
 def test_a_herd_is_told_from_a_hold_up() -> None:

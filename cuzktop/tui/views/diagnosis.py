@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from cuzktop.columns import CLASS_TITLES, LADDER
-from cuzktop.dataclass import dataclass
-from cuzktop.frame import TIME_CLASSES, Alert, Frame, Gpu, Shares
+from cuzktop.frame import TIME_CLASSES, Frame, Gpu, Shares
 from cuzktop.tui.messages import TextOpened
 from cuzktop.tui.views.base import View
+from cuzktop.tui.widgets.alerts import LEVELS, merged, when
 from cuzktop.tui.widgets.cells import (
     CLASS_GLYPHS,
     Line,
@@ -35,9 +35,9 @@ from cuzktop.tui.widgets.gpus import (
     power_of,
     util_of,
 )
-from cuzktop.tui.widgets.verdict import BADGES, LEVELS, certainty
+from cuzktop.tui.widgets.verdict import BADGES, certainty
 from cuzktop.tui.widgets.windows import alert_lines
-from cuzktop.units import age, duration, percent, shares_to_100, size, watts
+from cuzktop.units import duration, percent, shares_to_100, size, watts
 
 TWO_COLUMNS = 150  # cells from which the sections stand in two columns
 GUTTER = 3
@@ -70,29 +70,6 @@ CLASS_SAYS = {
 }
 HELD_UP = ("barrier", "lock_overhead", "handoff")
 UNFED = ("starved", "no_work")
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """Alerts of the same text: how often it came, when first and when last."""
-
-    level: str
-    text: str
-    count: int
-    first_ms: float | None
-    last_ms: float | None
-
-
-def merged(alerts: Sequence[Alert]) -> list[Told]:
-    """Alerts by their text, the one that came last first."""
-    found: dict[tuple[str, str], Told] = {}
-    for alert in alerts:
-        key = (alert.level, alert.text)
-        before = found.pop(key, None)
-        first = alert.at_ms if before is None else before.first_ms
-        count = 1 if before is None else before.count + 1
-        found[key] = Told(alert.level, alert.text, count, first, alert.at_ms)
-    return list(reversed(found.values()))
 
 
 def mean_shares(gpus: Sequence[Gpu]) -> Shares | None:
@@ -291,6 +268,7 @@ def _between(frame: Frame, shares: Shares, width: int) -> list[Line]:
         gpu.gpu: 0.0
         for gpu in frame.gpus
         if gpu.nvml is not None
+        and not gpu.nvml.of_now
         and util_of(gpu.nvml) == 0
         and gpu.window is not None
         and (gpu.window.kernel_pct or 0.0) > SUSPECT_PCT
@@ -508,7 +486,8 @@ def _box(frame: Frame, width: int) -> list[Line]:
         )
     if not words:
         return []
-    return [title("THE BOX", width), *_paragraph(" · ".join(words), width)]
+    detail = "now, not when the log ended" if frame.source.old else ""
+    return [title("THE BOX", width, detail=detail), *_paragraph(" · ".join(words), width)]
 
 
 def _settings(frame: Frame, width: int) -> list[Line]:
@@ -533,19 +512,13 @@ def _settings(frame: Frame, width: int) -> list[Line]:
 
 def _alerts(frame: Frame, width: int) -> list[Line]:
     told = merged(frame.alerts)
-    detail = f"{len(frame.alerts)}, the newest first" if told else ""
+    detail = f"{sum(one.count for one in told)}, the newest first" if told else ""
     lines = [title("ALERTS", width, detail=detail)]
     if not told:
         return lines + _paragraph("nothing went wrong", width, style="muted")
     for one in told:
         glyph, style = LEVELS.get(one.level, LEVELS["info"])
-        last = "" if one.last_ms is None else f"{age(frame.now_ms - one.last_ms)} ago"
-        begun = ""
-        if one.count > 1:
-            begun = f"×{one.count}"
-            if one.first_ms is not None:
-                begun += f" since {age(frame.now_ms - one.first_ms)}"
-        words = " ".join(word for word in (last, begun) if word)
+        words = when(one, frame.present_ms)
         text = f"{words}: {one.text}" if words else one.text
         lines += _paragraph(text, width, glyph=glyph, mark=style, style=style)
     return lines

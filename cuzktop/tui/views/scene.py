@@ -282,9 +282,9 @@ def row_of(rows: Iterable[PartitionRow], key: PartitionKey | None) -> PartitionR
 def _title(frame: Frame, axis: Axis, scroll: Scroll, width: int, *, focused: bool) -> Line:
     step = f"{axis.step_ms:.0f} ms" if axis.step_ms < 1000 else f"{axis.step_ms / 1000:.0f} s"
     detail = f"{step} a column, {age(axis.columns * axis.step_ms)} in all"
-    end = "live"
+    end = "the log's end" if frame.source.old else "live"
     if scroll.last is not None:
-        behind = frame.now_ms - axis.end_ms
+        behind = frame.present_ms - axis.end_ms
         end = f"held, {age(behind)} ago; G follows" if behind >= 1000 else "held; G follows"
     return title("TIMELINE", width, detail=detail, end=end, focused=focused)
 
@@ -406,7 +406,7 @@ class Scene:
     def _history(gpu: Gpu, kind: str) -> Sequence[float | None]:
         if kind == "kernel":
             return gpu.kernel_history
-        if gpu.nvml is None:
+        if gpu.nvml is None or gpu.nvml.of_now:  # what is read now is nowhere on this axis
             return ()
         return gpu.nvml.util_history if kind == "nvml" else gpu.nvml.power_history
 
@@ -565,6 +565,8 @@ class Scene:
         columns = self.axis.columns
         if not any(share is not None for share in history):
             why = gpu.nvml_note if kind != "kernel" and gpu.nvml is None else "not read"
+            if kind != "kernel" and gpu.nvml is not None and gpu.nvml.of_now:
+                why = "not read then"
             return clip(((why or "not read", "muted"),), columns)
         now = self.frame.now_ms
         # The log's seconds are the run's own; what was measured ends now.
@@ -680,7 +682,7 @@ def _hint(width: int) -> Line:
 def _readout(scene: Scene, at_ms: float, width: int, rows: int) -> list[Line]:
     """When the cursor is, and what each GPU did then."""
     frame = scene.frame
-    ago = max(0.0, frame.now_ms - at_ms)
+    ago = max(0.0, frame.present_ms - at_ms)
     when = f"{time_of(frame, at_ms, digits=3)}  {duration(ago)} ago  "
     running = 0
     for one in scene.rows:

@@ -32,9 +32,12 @@ def known(history: Sequence[float | None]) -> bool:
 
 
 def series_of(gpu: Gpu) -> list[Series]:
-    """One GPU's histories, the most telling first: what was measured goes before the log."""
+    """One GPU's histories, the most telling first: what was measured goes before the log.
+
+    What was measured after the log had ended is on no axis with it.
+    """
     found: list[Series] = []
-    nvml = gpu.nvml
+    nvml = None if gpu.nvml is not None and gpu.nvml.of_now else gpu.nvml
     if nvml is not None and known(nvml.util_history):
         source = SOURCES.get(nvml.util_source or "", nvml.util_source or "source unknown")
         found.append(Series(gpu.gpu, f"NVML util %, {source}", nvml.util_history, "nvml"))
@@ -57,6 +60,7 @@ def draw_activity(frame: Frame, width: int, height: int) -> list[Line]:
         why = reason(frame, "no kernel has run yet", timing=True)
         text = f"{why}. {clean(notes[0])}." if notes else why
         return [title("ACTIVITY", width), *sentence(text, width, height - 1)]
+    end = "end" if frame.source.old else "now"
     most = max(len(series) for _gpu, series in per_gpu)
     several = len(per_gpu) > 1
     deep = 0
@@ -66,20 +70,22 @@ def draw_activity(frame: Frame, width: int, height: int) -> list[Line]:
         if charts * least + 1 <= height:
             deep = depth
     if not deep or width < GUTTER + 8:
-        return _rows(per_gpu, width, height)
+        return _rows(per_gpu, width, height, end)
     wanted = [series for _gpu, found in per_gpu for series in found[:deep]]
     axis = 1 if height >= 3 else 0
     body = height - axis
     lines: list[Line] = []
     for index, series in enumerate(wanted):
         rows = body // len(wanted) + (1 if index < body % len(wanted) else 0)
-        lines += _chart(series, width, rows, several=several, first=index == 0)
+        lines += _chart(series, width, rows, several=several, first=index == 0, end=end)
     if axis:
-        lines.append(_axis(width - GUTTER, GUTTER))
+        lines.append(_axis(width - GUTTER, GUTTER, end))
     return lines[:height]
 
 
-def _chart(series: Series, width: int, height: int, *, several: bool, first: bool) -> list[Line]:
+def _chart(
+    series: Series, width: int, height: int, *, several: bool, first: bool, end: str
+) -> list[Line]:
     latest = series.history[-1] if series.history else None
     name = "ACTIVITY" if first else ""
     if several:
@@ -88,7 +94,7 @@ def _chart(series: Series, width: int, height: int, *, several: bool, first: boo
         name or series.title,
         width,
         detail=series.title if name else "",
-        end=f"now {percent(latest, digits=0)}" if latest is not None else "now not read",
+        end=f"{end} {percent(latest, digits=0)}" if latest is not None else f"{end} not read",
     )
     rows = height - 1
     lines = [head]
@@ -100,11 +106,10 @@ def _chart(series: Series, width: int, height: int, *, several: bool, first: boo
     return lines
 
 
-def _axis(width: int, gutter: int) -> Line:
-    """Seconds before now under the columns that they belong to; a column is a second."""
+def _axis(width: int, gutter: int, end: str) -> Line:
+    """Seconds before the `end` under the columns that they belong to; a column is a second."""
     step = 10 if width < 60 else 15 if width < 90 else 30
     cells = [" "] * width
-    end = "now"
     cells[-len(end) :] = end if width >= len(end) else " " * width
     seconds = step
     while seconds < width:
@@ -117,7 +122,7 @@ def _axis(width: int, gutter: int) -> Line:
     return ((" " * gutter, "text"), ("".join(cells), "muted"))
 
 
-def _rows(per_gpu: list[tuple[Gpu, list[Series]]], width: int, height: int) -> list[Line]:
+def _rows(per_gpu: list[tuple[Gpu, list[Series]]], width: int, height: int, end: str) -> list[Line]:
     """A row a GPU: its number, its history, and the latest figure."""
     titles = {series[0].title for _gpu, series in per_gpu if series}
     detail = titles.pop() if len(titles) == 1 else "NVML util %, else kernel % by the log"
@@ -125,8 +130,8 @@ def _rows(per_gpu: list[tuple[Gpu, list[Series]]], width: int, height: int) -> l
     room = height - 1
     each = max(1, min(3, room // max(1, len(per_gpu))))
     axis = room - each * len(per_gpu) >= 1
-    end = "" if axis else f"last {graph_width} s"
-    lines = [title("ACTIVITY", width, detail=detail, end=end)]
+    span = "" if axis else f"last {graph_width} s"
+    lines = [title("ACTIVITY", width, detail=detail, end=span)]
     for gpu, series in per_gpu:
         if not series:
             text = clean(gpu.nvml_note) or "nothing read yet"
@@ -144,7 +149,7 @@ def _rows(per_gpu: list[tuple[Gpu, list[Series]]], width: int, height: int) -> l
             ]
             lines.append(clip(spans, width))
     if axis:
-        lines.append(clip(_axis(graph_width, 3), width))
+        lines.append(clip(_axis(graph_width, 3, end), width))
     return lines[:height]
 
 

@@ -6,7 +6,7 @@ tables, and a block a GPU in which all bars stand under each other on one scale.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from cuzktop.frame import TIME_CLASSES, Frame, Gpu, Nvml, Shares
 from cuzktop.tui.widgets.cells import (
@@ -24,6 +24,7 @@ from cuzktop.tui.widgets.cells import (
     right,
     stacked,
     width_of,
+    wrap,
 )
 from cuzktop.tui.widgets.empty import reason, sentence
 from cuzktop.tui.widgets.lines import Lines
@@ -84,13 +85,17 @@ def of_limit(power_w: float | None, limit_w: float | None) -> float | None:
 
 
 def old(nvml: Nvml) -> str:
-    """The age of the newest reading, once it is old enough to mislead."""
-    return f"{age(nvml.age_ms)} old" if nvml.age_ms is not None and nvml.age_ms > OLD_MS else ""
+    """What would mislead: the age of a newest reading that is old, or that the log is older."""
+    if nvml.age_ms is not None and nvml.age_ms > OLD_MS:
+        return f"{age(nvml.age_ms)} old"
+    return "of now" if nvml.of_now else ""
 
 
 def apart(gpu: Gpu) -> float | None:
     """NVML's utilisation less the log's kernel share, in points, where that needs a word."""
     if gpu.nvml is None or gpu.window is None or gpu.window.kernel_pct is None:
+        return None
+    if gpu.nvml.of_now:
         return None
     util = util_of(gpu.nvml)
     if util is None or abs(util - gpu.window.kernel_pct) <= SUSPECT_PCT:
@@ -199,7 +204,7 @@ def _time_bar(gpu: Gpu, width: int) -> Line:
 
 def _nvml_cell(gpu: Gpu, width: int) -> list[Span]:
     if gpu.nvml is None:
-        return [(right("–", 6), "muted"), (fit(" none" if width > 7 else "", width - 6), "muted")]
+        return [(right("–", 6), "muted"), (fit("", width - 6), "muted")]
     stale = old(gpu.nvml)
     source = gpu.nvml.util_source or ""
     style = "warn" if stale else "nvml"
@@ -245,20 +250,24 @@ def _two_tables(frame: Frame, width: int) -> list[Line]:
     for index, (name, short, *_rest) in enumerate(LADDER):
         text = name if column >= 14 else short
         head.append((fit(text if index == 0 else f"≥ {text}", column), "muted"))
-    head.append((fit("NVML", nvml_width), "muted"))
-    head.append((fit("power", width - 4 - 4 * column - nvml_width), "muted"))
+    measured = width - 4 - 4 * column
+    unread = _unread(gpus, measured)
+    if unread:
+        head.append((fit(unread[0], measured), "muted"))
+    else:
+        head.append((fit("NVML", nvml_width), "muted"))
+        head.append((fit("power", measured - nvml_width), "muted"))
     lines: list[Line] = [tuple(head)]
-    for gpu in gpus:
+    for at, gpu in enumerate(gpus, 1):
         spans: list[Span] = [(f"{gpu.gpu:>2}  ", "strong")]
         for (_name, _short, style, *_words), figure, share in zip(
             LADDER, _figures(gpu, 5), steps(gpu.window), strict=True
         ):
             spans += [figure, (" ", "text"), bar(share, column - 8, style), ("  ", "text")]
-        measured = width - 4 - 4 * column
-        if gpu.nvml is None:
-            # The columns' heads name NVML already.
-            why = clean(gpu.nvml_note).removeprefix("NVML ") or "not asked"
-            spans.append((fit(why, measured), "muted"))
+        if unread:
+            spans.append((fit(unread[at] if at < len(unread) else "", measured), "muted"))
+        elif gpu.nvml is None:
+            spans.append((fit(_why_unread(gpu), measured), "muted"))
         else:
             odd = apart(gpu) is not None
             spans += _nvml_words(gpu.nvml, nvml_width, mark="≠" if odd else " ")
@@ -292,6 +301,23 @@ def _two_tables(frame: Frame, width: int) -> list[Line]:
                 spans.append((right(percent(share), columns[name]), name))
         lines.append(clip(spans, width))
     return lines
+
+
+def _why_unread(gpu: Gpu) -> str:
+    """Why a card isn't measured, where a column's head names NVML already."""
+    return clean(gpu.nvml_note).removeprefix("NVML ") or "not asked"
+
+
+def _unread(gpus: Sequence[Gpu], width: int) -> tuple[str, ...]:
+    """Why no card is measured, in lines for the columns' head and rows; empty if one is.
+
+    One reason for all needs no columns, and with them it would hardly fit.
+    """
+    why = {_why_unread(gpu) if gpu.nvml is None else "" for gpu in gpus}
+    if len(why) > 1 or "" in why:
+        return ()
+    text = f"NVML, power: – {why.pop().partition(' (trying again')[0]}"
+    return wrap(text, width, width, len(gpus) + 1)
 
 
 def _nvml_words(nvml: Nvml, width: int, *, mark: str) -> list[Span]:
@@ -433,15 +459,17 @@ def _measured(gpu: Gpu, width: int, bar_width: int, note_width: int) -> list[Lin
         loud = "warn" if stale else "strong" if between is not None and words is said else "muted"
         while len(words) > 1 and width_of(" · ".join(words)) > note_width - 2:
             words.pop()
-        note = [("  " + fit(" · ".join(words), note_width - 2), loud)]
+        # Without room for notes the bar makes some for what would mislead.
+        room = note_width or (width_of(stale) + 2 if stale else 0)
+        note = [("  " + fit(" · ".join(words) if note_width else stale, room - 2), loud)]
         lines.append(
             clip(
                 (
                     (fit(f" {name}", 12), "text"),
                     (right(percent(figure), 6), style),
                     (" ", "text"),
-                    bar(figure, bar_width, style),
-                    *(note if note_width else []),
+                    bar(figure, bar_width if note_width else max(0, bar_width - room), style),
+                    *(note if room else []),
                 ),
                 width,
             )

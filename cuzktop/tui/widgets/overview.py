@@ -21,6 +21,7 @@ from cuzktop.tui.messages import Said
 from cuzktop.tui.rows import PartitionKey, row_text
 from cuzktop.tui.views.base import Acting, Jumping
 from cuzktop.tui.widgets.activity import ActivityPanel
+from cuzktop.tui.widgets.alerts import notice
 from cuzktop.tui.widgets.gpus import BLOCK_ROWS, BLOCKS, TABLES, GpusPanel
 from cuzktop.tui.widgets.jobs import JobsPanel
 from cuzktop.tui.widgets.lines import EMPTY, Lines
@@ -28,7 +29,7 @@ from cuzktop.tui.widgets.lock import LockPanel
 from cuzktop.tui.widgets.partitions import PartitionsPanel
 from cuzktop.tui.widgets.stages import STAGES, StagesPanel
 from cuzktop.tui.widgets.syntheses import SynthesesPanel
-from cuzktop.tui.widgets.verdict import HeaderPanel, NoticePanel, Opened, VerdictPanel, notice
+from cuzktop.tui.widgets.verdict import HeaderPanel, NoticePanel, Opened, VerdictPanel
 
 TWO_COLUMNS = 150  # cells from which panels stand beside each other
 BESIDE = 76  # cells from which the lock stands beside the syntheses

@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual.message import Message
 
 from cuzktop.frame import Frame, Verdict
+from cuzktop.tui.widgets.alerts import LEVELS, notice
 from cuzktop.tui.widgets.cells import Line, Span, beside, clean, clip, line_width, width_of, wrap
 from cuzktop.tui.widgets.lines import Lines
 from cuzktop.units import age, percent, size
@@ -19,8 +20,6 @@ BADGES = {
     "idle": ("○", "IDLE", "badge-quiet"),
     "unknown": ("?", "CAN'T TELL", "badge-quiet"),
 }
-LEVELS = {"error": ("✗", "error"), "warning": ("!", "warn"), "info": ("·", "muted")}
-SILENT_MS = 2000.0  # a source that has been quiet for less needs no word
 
 
 def certainty(verdict: Verdict) -> str:
@@ -55,24 +54,6 @@ def draw_verdict(frame: Frame, width: int, height: int) -> list[Line]:
     return lines
 
 
-def notice(frame: Frame) -> tuple[str, str, str] | None:
-    """The one thing beside the verdict worth a line: its level, its age, and its text."""
-    for level in ("error", "warning"):
-        found = [alert for alert in frame.alerts if alert.level == level]
-        if found:
-            newest = found[-1]
-            old = "" if newest.at_ms is None else f"{age(frame.now_ms - newest.at_ms)} ago"
-            more = f"  (+{len(found) - 1} more)" if len(found) > 1 else ""
-            return level, old, newest.text + more
-    if frame.source.read_pct is not None:
-        return "info", "", f"reading the log: {percent(frame.source.read_pct, digits=0)} %"
-    if frame.source.note:
-        return "warning", "", frame.source.note
-    if frame.alerts:
-        return "info", "", frame.alerts[-1].text
-    return None
-
-
 def draw_notice(frame: Frame, width: int, height: int) -> list[Line]:
     """The newest error or warning, or what the source lacks."""
     found = notice(frame)
@@ -92,20 +73,21 @@ def draw_header(frame: Frame, width: int, name: str) -> list[Line]:
     """One line: what this is, the machine and the daemon, the run and the time."""
     left: list[Span] = [(" cuzktop ", "strong"), (clean(name), "muted")]
     host = frame.host
+    now = " now" if frame.source.old else ""  # the rest is of the log's end
     facts: list[tuple[int, str]] = []  # rank, words: a high rank goes first where it is narrow
     if host is not None:
         if host.daemon_cpu_pct is not None or host.daemon_rss_bytes is not None:
             cpu = percent(host.daemon_cpu_pct, digits=0)
-            facts.append((1, f"daemon {cpu} % of a core, {size(host.daemon_rss_bytes)}"))
+            facts.append((1, f"daemon{now} {cpu} % of a core, {size(host.daemon_rss_bytes)}"))
         if host.cpu_pct is not None:
-            facts.append((2, f"box CPU {percent(host.cpu_pct, digits=0)} %"))
+            facts.append((2, f"box CPU{now} {percent(host.cpu_pct, digits=0)} %"))
         if host.memory_used_bytes is not None:
             used, total = size(host.memory_used_bytes), size(host.memory_total_bytes)
-            facts.append((4, f"memory {used}/{total}"))
+            facts.append((4, f"memory{now} {used}/{total}"))
         if host.psi_memory_pct is not None:
-            facts.append((3, f"stalled on memory {percent(host.psi_memory_pct)} %"))
+            facts.append((3, f"stalled{now} on memory {percent(host.psi_memory_pct)} %"))
         if host.psi_cpu_pct is not None:
-            facts.append((6, f"stalled on CPU {percent(host.psi_cpu_pct)} %"))
+            facts.append((6, f"stalled{now} on CPU {percent(host.psi_cpu_pct)} %"))
     elif frame.host_note:
         facts.append((2, clean(frame.host_note)))
     if frame.dialect is not None:
@@ -113,7 +95,10 @@ def draw_header(frame: Frame, width: int, name: str) -> list[Line]:
     if frame.run:
         facts.append((5, f"run {frame.run}"))
     if frame.at is not None:
-        facts.append((0, clean(frame.at[11:19]) + " UTC"))
+        at = clean(frame.at[11:19]) + " UTC"
+        if frame.source.old:
+            at = f"log ended {at}, {age(frame.source.silent_ms)} ago"
+        facts.append((0, at))
     room = width - line_width(tuple(left)) - 2
     while facts and width_of(" · ".join(words for _rank, words in facts)) > room:
         facts.remove(max(facts))

@@ -15,11 +15,11 @@ from textual.screen import ModalScreen
 from cuzktop.frame import Frame
 from cuzktop.tui.keys import KEYS
 from cuzktop.tui.messages import Body
+from cuzktop.tui.widgets.alerts import LEVELS, merged, when
 from cuzktop.tui.widgets.cells import CLASS_GLYPHS, CLASS_TITLES, Line, clip, fit, to_ascii, wrap
 from cuzktop.tui.widgets.jobs import CELLS
 from cuzktop.tui.widgets.lines import Lines
-from cuzktop.tui.widgets.verdict import LEVELS, certainty
-from cuzktop.units import age
+from cuzktop.tui.widgets.verdict import certainty
 
 
 class Page(Lines):
@@ -134,11 +134,14 @@ def verdict_lines(frame: Frame) -> list[str]:
 
 
 def alert_lines(frame: Frame) -> list[str]:
-    """All alerts, the newest first, and what the source lacks."""
+    """All alerts: what lasts, then the newest first; and what the source lacks."""
     lines = list(wrap(frame.source.note, 76, 76, 6)) if frame.source.note else []
-    for alert in reversed(frame.alerts):
-        glyph = LEVELS.get(alert.level, LEVELS["info"])[0]
-        old = "" if alert.at_ms is None else f"{age(frame.now_ms - alert.at_ms)} ago"
-        for at, line in enumerate(wrap(alert.text, 64, 64, 12)):
-            lines.append(f"{glyph if at == 0 else ' '} {old if at == 0 else '':<9} {line}")
+    told = [(one, when(one, frame.present_ms)) for one in merged(frame.alerts)]
+    column = max((len(words) for _one, words in told), default=0)
+    room = max(20, 74 - column)
+    for one, words in told:
+        glyph = LEVELS.get(one.level, LEVELS["info"])[0]
+        for at, line in enumerate(wrap(one.text, room, room, 12)):
+            lead = f"{glyph} {words}" if at == 0 else ""
+            lines.append(f"{lead:<{column + 2}}  {line}")
     return lines or ["nothing went wrong"]

@@ -1,0 +1,161 @@
+"""What lasts and deserves an operator's eye, found by looking at one frame after the other.
+
+An event of the log is an alert of its own; this is for states, which begin, end and come again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cuzktop.dataclass import dataclass
+from cuzktop.frame import Alert, Frame, Gpu
+from cuzktop.units import duration
+
+CALM_MS = 60_000.0  # what comes again within a minute hasn't ended
+SILENT_MS = 60_000.0  # no synthesis or call of a working daemon passes without a line for so long
+UNREAD_MS = 10_000.0  # a card that was read before and hasn't been for so long is lost
+HELD_LONG = 2.0  # times the p95 of a lock's holding
+HELD_LEAST_MS = 1000.0  # over it, too
+ENOUGH = 10  # partitions from which a p95 says what is usual
+HARMLESS = frozenset({"clock setting", "display clocks", "sync boost", "power cap"})
+"""Why clocks are held down where nothing is wrong with the card: a limit that someone set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Something that is so at the moment; `since_ms` is how long it has been already, if known."""
+
+    key: str
+    level: str
+    text: str
+    since_ms: float = 0.0
+
+
+@dataclass(slots=True)
+class _Trouble:
+    level: str
+    text: str
+    first_ms: float
+    began_ms: float
+    seen_ms: float
+    count: int = 1
+    here: bool = True  # in the latest frame
+
+
+class Watch:
+    """Remembers since when something has been so, when it ended, and how often it came."""
+
+    def __init__(self) -> None:
+        """Nothing was seen."""
+        self._troubles: dict[str, _Trouble] = {}
+        self._wall_ms = 0.0
+
+    def look(self, frame: Frame, wall_ms: float) -> tuple[Alert, ...]:
+        """The states that `frame` shows and those that ended, the latest last.
+
+        `wall_ms` is the frame's time on the clock of the readings, which goes on when the log's
+        stands still.
+        """
+        if wall_ms < self._wall_ms - CALM_MS:
+            self._troubles.clear()  # the clock was set back, or a recording began anew
+        self._wall_ms = wall_ms
+        found = {one.key: one for one in conditions(frame)}
+        for key, trouble in self._troubles.items():
+            if key not in found:
+                trouble.here = False
+        for key, one in found.items():
+            self._seen(key, one, wall_ms)
+        troubles = sorted(self._troubles.values(), key=lambda one: one.seen_ms)
+        return tuple(_alert(one, frame.present_ms - wall_ms, wall_ms) for one in troubles)
+
+    def _seen(self, key: str, one: Condition, wall_ms: float) -> None:
+        began = wall_ms - one.since_ms
+        trouble = self._troubles.get(key)
+        if trouble is None:
+            self._troubles[key] = _Trouble(one.level, one.text, began, began, wall_ms)
+            return
+        if not trouble.here:
+            trouble.count += 1
+            trouble.text = one.text
+            if wall_ms - trouble.seen_ms > CALM_MS:
+                trouble.began_ms = began
+        trouble.here = True
+        trouble.seen_ms = wall_ms
+
+
+def _alert(one: _Trouble, offset_ms: float, wall_ms: float) -> Alert:
+    lasts = one.here or wall_ms - one.seen_ms <= CALM_MS
+    return Alert(
+        level=one.level,
+        at_ms=one.began_ms + offset_ms,
+        text=one.text,
+        lasts=lasts,
+        until_ms=None if lasts else one.seen_ms + offset_ms,
+        count=one.count,
+        first_ms=one.first_ms + offset_ms,
+    )
+
+
+# ------------------------------------------------------------------------------------ what is wrong
+
+
+def conditions(frame: Frame) -> Iterator[Condition]:
+    """All that is wrong in a frame and may last."""
+    if frame.source.read_pct is not None:
+        return
+    yield from _silent(frame)
+    for gpu in frame.gpus:
+        yield from _unread(gpu)
+        yield from _held_down(gpu)
+        yield from _lock(frame, gpu)
+
+
+def _silent(frame: Frame) -> Iterator[Condition]:
+    silent_ms = frame.source.silent_ms
+    if silent_ms is None or not frame.source.lines:
+        return
+    flying = len(frame.in_flight)
+    if flying and silent_ms >= SILENT_MS:
+        what = "a partition is" if flying == 1 else f"{flying} partitions are"
+        text = f"the log is silent though {what} in flight: does the daemon still run?"
+        yield Condition("silent", "warning", text, silent_ms)
+    if frame.source.old:
+        text = "the log has ended: what it tells is of then, readings of cards and box are of now"
+        yield Condition("old", "info", text, silent_ms)
+
+
+def _unread(gpu: Gpu) -> Iterator[Condition]:
+    nvml = gpu.nvml
+    if nvml is None or nvml.age_ms is None or nvml.age_ms < UNREAD_MS:
+        return
+    lost = f"GPU {gpu.gpu} can't be read"
+    text = nvml.note if nvml.note.startswith(lost) else f"{lost} any more"
+    yield Condition(f"unread {gpu.gpu}", "error", text, nvml.age_ms)
+
+
+def _held_down(gpu: Gpu) -> Iterator[Condition]:
+    nvml = gpu.nvml
+    if nvml is None or not nvml.held_down or (nvml.age_ms or 0.0) >= UNREAD_MS:
+        return
+    causes = nvml.held_down.split(", ")
+    bad = [cause for cause in causes if cause not in HARMLESS]
+    if bad:
+        text = f"GPU {gpu.gpu} is throttled: {', '.join(bad)}"
+        yield Condition(f"throttled {gpu.gpu}", "warning", text)
+    elif "power cap" in causes:
+        yield Condition(f"capped {gpu.gpu}", "info", f"GPU {gpu.gpu} works at its power limit")
+
+
+def _lock(frame: Frame, gpu: Gpu) -> Iterator[Condition]:
+    holder = gpu.lock.holder
+    usual = frame.stages.get("lock_held_ms")
+    if holder is None or holder.since_ms is None or usual is None or usual.count < ENOUGH:
+        return
+    if holder.since_ms < max(HELD_LONG * usual.p95, usual.p95 + HELD_LEAST_MS):
+        return
+    part = "" if holder.partition is None else f"/{holder.partition}"
+    text = (
+        f"GPU {gpu.gpu}: {holder.job}{part} holds the lock longer than usual"
+        f" ({duration(usual.p95)} at the p95)"
+    )
+    yield Condition(f"lock {gpu.gpu}", "warning", text, holder.since_ms)
