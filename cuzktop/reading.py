@@ -16,7 +16,8 @@ from cuzktop.frame import PartitionRow, RunReport
 from cuzktop.model.reduce import Model
 from cuzktop.model.state import Partition, Run
 
-ROWS_IN_MEMORY_BYTES = 4 * 1024 * 1024  # more go to a temporary file
+ROWS_IN_MEMORY_BYTES = 1024 * 1024  # more go to a temporary file
+ROWS_AT_A_TIME = 64
 
 Measure = Callable[[Run], Mapping[int, Measured]]
 """NVML's means over each GPU's span of a run, by GPU; empty where there are none."""
@@ -39,9 +40,22 @@ class RunRows:
     rows: TextIO
     stages: StageTable = field(default_factory=StageTable)
     count: int = 0
+    _unwritten: list[str] = field(default_factory=list)
+
+    def add(self, line: str) -> None:
+        """A row has been serialised; a file takes many at a time for the price of one."""
+        self._unwritten.append(line)
+        if len(self._unwritten) >= ROWS_AT_A_TIME:
+            self._write()
+
+    def _write(self) -> None:
+        self._unwritten.append("")  # the last line ends, too
+        self.rows.write("\n".join(self._unwritten))
+        self._unwritten.clear()
 
     def lines(self) -> Iterator[str]:
         """The serialised rows, in the order in which they were finished."""
+        self._write()
         self.rows.seek(0)
         for line in self.rows:
             yield line.rstrip("\n")
@@ -93,8 +107,7 @@ class LogSummary:
         row = partition_row(partition, lock_lines=run.lock_lines)
         current = self._current
         if self.on_row is None:
-            current.rows.write(self._serialise(row))
-            current.rows.write("\n")
+            current.add(self._serialise(row))
         else:
             self.on_row(run, row)
         current.count += 1

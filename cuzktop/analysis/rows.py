@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 from cuzktop.frame import PartitionRow
 from cuzktop.model.kinds import C2, C3, C4, C6, C7, C8, C9, C10
@@ -10,6 +11,13 @@ from cuzktop.model.state import Line, Partition
 
 _ORDER = {"none": 0, "inferred": 1, "exact": 2}
 _ROUNDING_MS = 1  # gpu_total exceeds the sum of its truncated parts by 1 or 2 ms
+
+
+@cache  # of three words each
+def _owners(lock: str, kernel: str, cpu: str) -> tuple[Mapping[str, str], str]:
+    """How sure the owners are, by what the lines tell, and the weakest of them."""
+    by = {"lock": lock, "kernel": kernel, "cpu": cpu}
+    return by, min(by.values(), key=_ORDER.__getitem__)
 
 
 def partition_row(
@@ -34,19 +42,20 @@ def partition_row(
     barrier_ms = None if barrier is None else barrier.a
     held_ms = None if release is None else release.a
     derived: tuple[str, ...] = ()
-    by = {"lock": "none", "kernel": "none", "cpu": "none"}
+    lock_sure = kernel_sure = cpu_sure = "none"
     if call is not None:
-        by = {"lock": call.lock_sure, "kernel": call.kernel_sure, "cpu": call.cpu_sure}
+        lock_sure, kernel_sure, cpu_sure = call.lock_sure, call.kernel_sure, call.cpu_sure
         if likely is not None:
-            by["lock"] = "none" if take is None and release is None else "inferred"
-            by["kernel"] = "none" if end is None and ntt is None else "inferred"
+            lock_sure = "none" if take is None and release is None else "inferred"
+            kernel_sure = "none" if end is None and ntt is None else "inferred"
         if not lock_lines and end is not None:
             held_ms = end.b
             derived = ("lock_held_ms",)
             if kernel_ms is not None:
                 barrier_ms = max(0, end.b - kernel_ms - _ROUNDING_MS)
                 derived = ("barrier_wait_ms", "lock_held_ms")
-            by["lock"] = by["kernel"]
+            lock_sure = kernel_sure
+    by, weakest = _owners(lock_sure, kernel_sure, cpu_sure)
     start, finish = partition.bracket_start, partition.bracket_end
     picked, made = partition.pickup, partition.synth_end
     return PartitionRow(
@@ -57,7 +66,7 @@ def partition_row(
         state=partition.state,
         worker=partition.worker,
         gpu=partition.gpu,
-        attribution=min(by.values(), key=_ORDER.__getitem__),
+        attribution=weakest,
         attribution_by=by,
         derived=derived,
         synth_start_ms=partition.synth_start,

@@ -156,16 +156,17 @@ def summarize(run: Run, stages: StageTable, measured: Mapping[int, Measured]) ->
             )
         )
     counts = proofs(run)
+    figures_of = stages.stats()
+    synthesis = figures_of.get("synth_ms")
     wave = waves(
         starved,
         run.synth_starts,
         run.synth_ends,
-        stages.columns["synth_ms"],
+        [] if synthesis is None else [synthesis.p50],  # all that it asks for is the median
         span_ms=max((one.span_ms for one in shares), default=None),
     )
     gauge = bunching(run.synth_ends, wave.median_synth_ms)
     stretched = inflation(stages.cpu, run.synth_starts, run.synth_ends)
-    figures_of = stages.stats()
     known = [one for one in warm if one is not None]
     complete = bool(known) and len(known) == len(warm)
     at_us = started_us(run)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from operator import attrgetter
 
 from cuzktop.analysis.inflation import CpuTable
 from cuzktop.frame import PartitionRow, StageStats
@@ -29,14 +32,23 @@ COLD_STAGES = frozenset(STAGES) - {"synth_ms", "queue_ms"}
 """What a GPU's first call distorts: module load, first allocations, the SRS still being read."""
 
 
-class StageTable:
-    """Every finished partition's stages, a column each; a GPU's first, cold call is left out."""
+_figures_of = attrgetter(*STAGES)
+Counts = Mapping[int, int]
+"""How often each figure occurred."""
 
-    __slots__ = ("_seen", "columns", "cpu")
+
+class StageTable:
+    """Every finished partition's stages; a GPU's first, cold call is left out.
+
+    Figures are counted, not kept: whole milliseconds repeat, so that a log of weeks needs no more
+    room than one of hours.
+    """
+
+    __slots__ = ("_counts", "_seen", "cpu")
 
     def __init__(self) -> None:
         """No partition has finished."""
-        self.columns: dict[str, array[int]] = {stage: array("q") for stage in STAGES}
+        self._counts: tuple[defaultdict[int, int], ...] = tuple(defaultdict(int) for _ in STAGES)
         self._seen: set[int | None] = set()
         self.cpu = CpuTable()
 
@@ -44,21 +56,49 @@ class StageTable:
         """Count a finished partition."""
         cold = row.gpu not in self._seen
         self._seen.add(row.gpu)
-        for stage, column in self.columns.items():
-            figure = getattr(row, stage)
-            if figure is not None and not (cold and stage in COLD_STAGES):
-                column.append(figure)
+        for counts, figure in zip(self._counts, _figures_of(row), strict=True):
+            if figure is not None:
+                counts[figure] += 1
+        if cold:
+            for stage, counts in self._of_stages():
+                if stage in COLD_STAGES:
+                    _take_back(counts, getattr(row, stage))
         self.cpu.add(row, cold=cold)
 
     def stats(self) -> Mapping[str, StageStats]:
         """Count, p50, p95 and max of each stage that has a figure."""
-        return {stage: stats(column) for stage, column in self.columns.items() if column}
+        return {stage: _stats(counts) for stage, counts in self._of_stages() if counts}
 
     def means(self) -> Mapping[str, float]:
         """The mean of each stage that has a figure."""
         return {
-            stage: sum(column) / len(column) for stage, column in self.columns.items() if column
+            stage: sum(figure * count for figure, count in counts.items()) / sum(counts.values())
+            for stage, counts in self._of_stages()
+            if counts
         }
+
+    def _of_stages(self) -> Iterator[tuple[str, defaultdict[int, int]]]:
+        return zip(STAGES, self._counts, strict=True)
+
+
+def _take_back(counts: defaultdict[int, int], figure: int | None) -> None:
+    if figure is not None:
+        counts[figure] -= 1
+        if not counts[figure]:
+            del counts[figure]
+
+
+def _stats(counts: Counts) -> StageStats:
+    """What `stats` says of as many figures."""
+    ordered = sorted(counts)
+    upto = list(accumulate(counts[figure] for figure in ordered))
+    total = upto[-1]
+    return StageStats(
+        count=total,
+        p50=ordered[bisect_right(upto, _index(total, 50))],
+        p95=ordered[bisect_right(upto, _index(total, 95))],
+        max=ordered[-1],
+    )
 
 
 def stats(figures: Sequence[float]) -> StageStats:
@@ -74,8 +114,12 @@ def stats(figures: Sequence[float]) -> StageStats:
 
 def percentile(ordered: Sequence[float], rank: float) -> float:
     """The nearest-rank percentile of ordered figures: a value that really occurred."""
-    index = max(0, -(-len(ordered) * rank // 100) - 1)
-    return ordered[min(len(ordered) - 1, int(index))]
+    return ordered[_index(len(ordered), rank)]
+
+
+def _index(count: int, rank: float) -> int:
+    """Where among so many ordered figures the nearest-rank percentile stands."""
+    return min(count - 1, int(max(0, -(-count * rank // 100) - 1)))
 
 
 def median(figures: Sequence[float]) -> float | None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from operator import attrgetter
 from typing import Final, TextIO
 
-from cuzktop.columns import partition_json
+from cuzktop.columns import PARTITION_COLUMNS, partition_json
 from cuzktop.frame import GpuReport, Herd, Inflation, PartitionRow, RunReport, Source
 from cuzktop.headless import parts
 
@@ -20,12 +22,57 @@ SCHEMA: Final = "cuzktop.report/1"
 _encode: Final = json.JSONEncoder(allow_nan=False).encode
 
 
+_FIGURES: Final = tuple(column.key for column in PARTITION_COLUMNS if column.unit)
+_LINE: Final = '{"job": %s, "attempt": %s, "partition": %s, %s, ' + (
+    ", ".join(f'"{key}": %s' for key in _FIGURES) + "}"
+)
+"""A partition's line, as the encoder would make it; a fifth of the time, for a million of them."""
+_figures_of: Final = attrgetter(*_FIGURES)
+_WHOLE: Final = frozenset({int, type(None)})
+
+
 def partition_line(row: PartitionRow) -> str:
     """One partition as JSON, without a newline: what `write_report` is fed with."""
-    try:
-        return _encode(partition_json(row))
-    except ValueError:  # a figure that isn't finite is unknown
+    figures = _figures_of(row)
+    if not _WHOLE.issuperset(map(type, figures)):  # a figure that isn't finite is unknown
         return _encode({key: _finite(value) for key, value in partition_json(row).items()})
+    if None in figures:
+        figures = tuple(["null" if figure is None else figure for figure in figures])
+    by, partition = row.attribution_by, row.partition
+    told = _told(
+        row.kind,
+        row.state,
+        row.worker,
+        row.gpu,
+        row.attribution,
+        (by.get("lock", "none"), by.get("kernel", "none"), by.get("cpu", "none")),
+        row.derived,
+    )
+    where = "null" if partition is None else partition
+    return _LINE % (_encode(row.job), row.attempt, where, told, *figures)
+
+
+@lru_cache(maxsize=256)  # a log has a few dozen
+def _told(
+    kind: str | None,
+    state: str,
+    worker: int | None,
+    gpu: int | None,
+    attribution: str,
+    by: tuple[str, str, str],
+    derived: tuple[str, ...],
+) -> str:
+    """What stands between a partition's number and its figures."""
+    told = {
+        "kind": kind,
+        "state": state,
+        "worker": worker,
+        "gpu": gpu,
+        "attribution": attribution,
+        "attribution_by": dict(zip(("lock", "kernel", "cpu"), by, strict=True)),
+        "derived": derived,
+    }
+    return _encode(told)[1:-1]
 
 
 def write_report(

@@ -81,3 +81,18 @@ def test_a_stage_without_figures_is_not_there() -> None:
     assert set(table.stats()) == {"synth_ms", "queue_ms", "kernel_ms", "bracket_ms"}
     assert set(table.stats()) < set(STAGES)
     assert StageTable().stats() == {}
+
+
+@given(figures)
+def test_figures_that_are_counted_tell_the_same_as_figures_that_are_kept(some: list[int]) -> None:
+    table = StageTable()
+    for figure in some:
+        table.add(replace(ROW, synth_ms=figure))
+    one, other = table.stats()["synth_ms"], stats(some)
+    assert (one.count, one.p50, one.p95, one.max) == (
+        other.count,
+        other.p50,
+        other.p95,
+        other.max,
+    )
+    assert table.means()["synth_ms"] == sum(some) / len(some)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cuzktop.columns import partition_json
 from cuzktop.dataclass import replace
 from cuzktop.frame import PartitionRow, RunReport, Source
 from cuzktop.headless.report import partition_line, report_document, write_report
@@ -123,6 +124,11 @@ def test_one_partition_a_line() -> None:
     lines = written(RUNS).splitlines()
     found = [json.loads(line.rstrip(",]")) for line in lines if line.startswith('{"job"')]
     assert [p["partition"] for p in found] == [3, 4, None, 3, 7]
+
+
+@pytest.mark.parametrize("row", [ROW, INFERRED_ROW, WHOLE_ROW, OLD_ROW, FAILED_ROW])
+def test_a_partition_s_line_is_its_row_as_json(row: PartitionRow) -> None:
+    assert partition_line(row) == json.dumps(partition_json(row))
 
 
 def test_no_partition_is_kept_while_others_are_written() -> None:
