@@ -1,4 +1,4 @@
-"""The machine and the daemon's process: CPU, memory, load, pressure; alone imports psutil.
+"""The machine and the daemon's process: CPU, memory and its bus, pressure; alone imports psutil.
 
 `HostReader` is what we ask of the system and `PsutilReader` asks it; `sample` is one step, whose
 time and reader are arguments; `HostSampler` is the thread that takes a step a second.
@@ -7,6 +7,7 @@ time and reader are arguments; `HostSampler` is the thread that takes a step a s
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,9 +25,12 @@ MIN_PERIOD_S = 0.2
 SEARCH_PERIOD_MS = 10_000.0  # a search reads a file of every process
 RETRY_S = 30.0
 REFUSALS = 3  # pressure isn't in every kernel: asked this often, then no more
+COUNTER_PERIOD_MS = 5000.0  # /proc/interrupts has a cell an interrupt and CPU: a ms on a large box
 DAEMON_NAMES: Final = ("cuzk-daemon", "cuzk")
 
 Resource = Literal["cpu", "memory"]
+Counter = Literal["TLB shootdowns", "memory bandwidth"]
+COUNTERS: Final[tuple[Counter, ...]] = ("TLB shootdowns", "memory bandwidth")
 
 
 class HostReadError(Exception):
@@ -71,6 +75,9 @@ class HostReader(Protocol):
     def pressure_pct(self, resource: Resource) -> float:
         """Read the share of the last 10 s in which some task waited for `resource`."""
 
+    def count(self, counter: Counter) -> int:
+        """Read how many TLB shootdowns, or bytes to and from memory, there were so far."""
+
     def pids(self, names: Sequence[str]) -> list[int]:
         """Find the processes that bear one of `names`."""
 
@@ -87,6 +94,9 @@ class SamplerState:
     cpu: CpuTime | None = None
     seen: dict[int | None, tuple[float, Process]] = field(default_factory=dict)  # pid → when, what
     refusals: dict[str, int] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)  # what isn't given → why
+    counted: dict[Counter, tuple[float, int]] = field(default_factory=dict)  # when, how many
+    rates: dict[Counter, float | None] = field(default_factory=dict)
 
 
 # ------------------------------------------------------------------------------- one step
@@ -111,14 +121,17 @@ def sample(reader: HostReader, clock: Callable[[], float], state: SamplerState) 
         memory_used_bytes=None if memory is None else memory.used_bytes,
         memory_total_bytes=None if memory is None else memory.total_bytes,
         load_1m=_ask(reader.load_1m),
-        psi_cpu_pct=_pressure(reader, state, "cpu"),
-        psi_memory_pct=_pressure(reader, state, "memory"),
+        psi_cpu_pct=_optional(state, "CPU pressure", lambda: reader.pressure_pct("cpu")),
+        psi_memory_pct=_optional(state, "memory pressure", lambda: reader.pressure_pct("memory")),
         daemon_pid=None if daemon is None else state.daemon_pid,
         daemon_cpu_pct=daemon_cpu_pct,
         daemon_rss_bytes=None if daemon is None else daemon.rss_bytes,
         daemon_threads=None if daemon is None else daemon.threads,
         own_cpu_pct=own_cpu_pct,
         own_rss_bytes=None if own is None else own.rss_bytes,
+        tlb_shootdowns_per_s=_rate(reader, clock, state, "TLB shootdowns"),
+        memory_bandwidth_bytes_per_s=_rate(reader, clock, state, "memory bandwidth"),
+        missing="; ".join(f"{what}: {why}" for what, why in state.missing.items()) or None,
     )
 
 
@@ -136,14 +149,36 @@ def _machine_pct(before: CpuTime | None, now: CpuTime | None) -> float | None:
     return min(100.0, max(0.0, 100.0 * share))
 
 
-def _pressure(reader: HostReader, state: SamplerState, resource: Resource) -> float | None:
-    if state.refusals.get(resource, 0) >= REFUSALS:
+def _optional(state: SamplerState, what: str, read: Callable[[], _T]) -> _T | None:
+    """Read what not every machine has: after some refusals it isn't asked for any more."""
+    if state.refusals.get(what, 0) >= REFUSALS:
         return None
     try:
-        return reader.pressure_pct(resource)
-    except HostReadError:
-        state.refusals[resource] = state.refusals.get(resource, 0) + 1
+        value = read()
+    except HostReadError as error:
+        state.refusals[what] = state.refusals.get(what, 0) + 1
+        state.missing[what] = str(error)
         return None
+    state.missing.pop(what, None)
+    return value
+
+
+def _rate(
+    reader: HostReader, clock: Callable[[], float], state: SamplerState, counter: Counter
+) -> float | None:
+    """How much a second a counter rose between its last two readings; None before the second."""
+    before = state.counted.get(counter)
+    now_ms = clock()
+    if before is not None and before[0] <= now_ms < before[0] + COUNTER_PERIOD_MS:
+        return state.rates.get(counter)
+    value = _optional(state, counter, lambda: reader.count(counter))
+    state.counted.pop(counter, None)
+    state.rates[counter] = None
+    if value is not None:
+        state.counted[counter] = (now_ms, value)
+        if before is not None and now_ms > before[0] and value >= before[1]:
+            state.rates[counter] = 1000.0 * (value - before[1]) / (now_ms - before[0])
+    return state.rates[counter]
 
 
 def _daemon(
@@ -217,6 +252,11 @@ class HostSampler(threading.Thread):
         self._reader = reader
         self._state = SamplerState(daemon_pid=daemon_pid)
 
+    @property
+    def daemon_pid(self) -> int | None:
+        """The daemon's process, as far as it is known; any thread may ask."""
+        return self._state.daemon_pid
+
     def run(self) -> None:
         """Take a step a period until told to stop."""
         noted = False
@@ -246,16 +286,24 @@ class HostSampler(threading.Thread):
 
 # ------------------------------------------------------------------------------- psutil
 
+_TLB = re.compile(rb"^ *TLB:((?: +\d+)+)", re.MULTILINE)
+_ONE_CPU_BYTES = 8192  # /proc/cpuinfo's first CPU, with all of its flags
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
 
 class PsutilReader:
     """The system by psutil, and by /proc where psutil has no call (Linux)."""
 
-    def __init__(self, proc: Path = Path("/proc")) -> None:
+    def __init__(self, proc: Path = Path("/proc"), resctrl: Path = Path("/sys/fs/resctrl")) -> None:
         """Import psutil. Raises ImportError without it."""
         import psutil  # noqa: PLC0415  # 20 ms that only the sampler's thread should pay
 
         self._psutil: Any = psutil
         self._proc = proc
+        self._resctrl = resctrl
 
     def cpu_time(self) -> CpuTime:
         """Read the machine's CPU time; a guest's is in its host's already."""
@@ -281,8 +329,54 @@ class PsutilReader:
         try:
             text = (self._proc / "pressure" / resource).read_text("ascii")
             return float(text.split("some avg10=", 1)[1].split(None, 1)[0])
-        except (OSError, ValueError, IndexError) as error:
-            raise HostReadError(str(error)) from None
+        except (OSError, ValueError, IndexError):
+            why = "this kernel doesn't measure it (PSI; boot it with psi=1)"
+            raise HostReadError(why) from None
+
+    def count(self, counter: Counter) -> int:
+        """Read one of the counters."""
+        return self._tlb_shootdowns() if counter == "TLB shootdowns" else self._memory_bytes()
+
+    def _tlb_shootdowns(self) -> int:
+        """Add up the line `TLB: 12 34 … TLB shootdowns` of /proc/interrupts (x86 has it)."""
+        try:
+            text = (self._proc / "interrupts").read_bytes()
+        except OSError as error:
+            raise HostReadError(_reason(error)) from None
+        found = _TLB.search(text)
+        if found is None:
+            why = "this kernel doesn't count them in /proc/interrupts"
+            raise HostReadError(why)
+        return sum(map(int, found[1].split()))
+
+    def _memory_bytes(self) -> int:
+        """Add up the L3 caches' traffic with memory, of all groups (kernel docs, resctrl.rst).
+
+        A control group's own mon_data covers the groups that only monitor in it.
+        """
+        found = [
+            *self._resctrl.glob("mon_data/*/mbm_total_bytes"),
+            *self._resctrl.glob("*/mon_data/*/mbm_total_bytes"),
+        ]
+        if not found:
+            raise HostReadError(self._why_no_bandwidth())
+        try:
+            return sum(int(path.read_text("ascii")) for path in found)
+        except OSError as error:
+            raise HostReadError(_reason(error)) from None
+        except ValueError:  # Error or Unavailable
+            why = "resctrl has no figure"
+            raise HostReadError(why) from None
+
+    def _why_no_bandwidth(self) -> str:
+        try:
+            with (self._proc / "cpuinfo").open("rb") as file:
+                counts = b" cqm_mbm_total" in file.read(_ONE_CPU_BYTES)
+        except OSError:
+            counts = False
+        if not counts:
+            return "this CPU, or virtual machine, doesn't count it"
+        return "resctrl isn't mounted (mount -t resctrl resctrl /sys/fs/resctrl)"
 
     def pids(self, names: Sequence[str]) -> list[int]:
         """Find processes by the name that the kernel keeps (15 characters, /proc/PID/comm)."""

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
+import collections
 import os
 import queue
 import subprocess
 import sys
 import threading
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 
 from cuzktop.events import Event, HostSampled, SourceNote
 from cuzktop.sources.host import (
+    Counter,
     CpuTime,
     HostReadError,
     HostSampler,
@@ -39,8 +40,9 @@ class FakeHost:
         }
         self.names: dict[int, str] = {}
         self.pressure: dict[Resource, float] = {"cpu": 12.5, "memory": 3.0}
+        self.counters: dict[Counter, int] = {"TLB shootdowns": 10**9, "memory bandwidth": 10**12}
         self.broken: set[str] = set()
-        self.calls: Counter[str] = Counter()
+        self.calls: collections.Counter[str] = collections.Counter()
 
     def clock(self) -> float:
         return self.now_ms
@@ -82,6 +84,10 @@ class FakeHost:
     def pressure_pct(self, resource: Resource) -> float:
         self._ask(f"pressure_{resource}")
         return self.pressure[resource]
+
+    def count(self, counter: Counter) -> int:
+        self._ask(counter)
+        return self.counters[counter]
 
     def pids(self, names: Sequence[str]) -> list[int]:
         self._ask("pids")
@@ -131,6 +137,8 @@ def test_rates_are_unknown_at_first_and_then_what_ran_in_between() -> None:
         ("load_1m", {"load_1m"}),
         ("pressure_cpu", {"psi_cpu_pct"}),
         ("pressure_memory", {"psi_memory_pct"}),
+        ("TLB shootdowns", {"tlb_shootdowns_per_s"}),
+        ("memory bandwidth", {"memory_bandwidth_bytes_per_s"}),
     ],
 )
 def test_a_figure_that_fails_takes_no_other_with_it(broken: str, unknown: set[str]) -> None:
@@ -139,7 +147,9 @@ def test_a_figure_that_fails_takes_no_other_with_it(broken: str, unknown: set[st
     host.broken = {broken}
     step(host, state)
     host.run(1.0, cores=1.0)
+    host.run(9.0, cores=1.0)
     fields = step(host, state)._asdict()
+    fields.pop("missing")
     assert {name for name, value in fields.items() if value is None} == unknown
 
 
@@ -304,6 +314,65 @@ def test_pressure_and_names_come_from_proc(tmp_path: Path) -> None:
     assert sorted(reader.pids(("cuzk", "cuzk-daemon"))) == [12, 13]
     with pytest.raises(HostReadError):
         PsutilReader(tmp_path / "none").pids(("cuzk",))
+
+
+def test_counters_become_rates_over_five_seconds_and_say_why_they_are_missing() -> None:
+    host, state = FakeHost(), SamplerState()
+    host.broken = {"memory bandwidth"}
+    first = step(host, state)
+    assert first.tlb_shootdowns_per_s is None
+    assert first.missing == "memory bandwidth: memory bandwidth"
+    found = []
+    for _ in range(20):
+        host.run(1.0, cores=1.0)
+        host.counters["TLB shootdowns"] += 120_000
+        found.append(step(host, state).tlb_shootdowns_per_s)
+    assert found[:4] == [None] * 4
+    assert found[5:] == [120_000.0] * 15
+    assert host.calls["TLB shootdowns"] <= 6
+    assert host.calls["memory bandwidth"] == 3
+    host.counters["TLB shootdowns"] = 7  # a CPU was taken away
+    host.run(5.0, cores=1.0)
+    assert step(host, state).tlb_shootdowns_per_s is None
+
+
+def test_shootdowns_of_all_cpus_are_added_up(tmp_path: Path) -> None:
+    (tmp_path / "interrupts").write_text(
+        "            CPU0       CPU1\n"
+        "   8:          0          0  IR-IO-APIC    8-edge      rtc0\n"
+        " NMI:          3          4   Non-maskable interrupts\n"
+        " TLB:  123456789        211   TLB shootdowns\n"
+    )
+    assert PsutilReader(tmp_path).count("TLB shootdowns") == 123_457_000
+    (tmp_path / "interrupts").write_text("           CPU0\nIPI0:    12   Rescheduling interrupts\n")
+    with pytest.raises(HostReadError, match="doesn't count them"):
+        PsutilReader(tmp_path).count("TLB shootdowns")
+
+
+def test_memory_bandwidth_is_that_of_all_caches_and_groups(tmp_path: Path) -> None:
+    resctrl = tmp_path / "resctrl"
+    for place, text in {
+        "mon_data/mon_L3_00": "1000\n",
+        "mon_data/mon_L3_01": "200\n",
+        "provers/mon_data/mon_L3_00": "30\n",
+        "mon_groups/one/mon_data/mon_L3_00": "7\n",  # counted in the first already
+    }.items():
+        (resctrl / place).mkdir(parents=True)
+        (resctrl / place / "mbm_total_bytes").write_text(text)
+    reader = PsutilReader(tmp_path, resctrl)
+    assert reader.count("memory bandwidth") == 1230
+    (resctrl / "mon_data/mon_L3_01/mbm_total_bytes").write_text("Unavailable\n")
+    with pytest.raises(HostReadError, match="no figure"):
+        reader.count("memory bandwidth")
+
+
+def test_without_resctrl_the_reason_is_the_cpu_or_the_mount(tmp_path: Path) -> None:
+    (tmp_path / "cpuinfo").write_text("flags : fpu cqm_mbm_total cqm_mbm_local\n")
+    with pytest.raises(HostReadError, match="mount -t resctrl"):
+        PsutilReader(tmp_path, tmp_path / "none").count("memory bandwidth")
+    (tmp_path / "cpuinfo").write_text("flags : fpu\n")
+    with pytest.raises(HostReadError, match="doesn't count it"):
+        PsutilReader(tmp_path, tmp_path / "none").count("memory bandwidth")
 
 
 def test_the_module_itself_needs_no_psutil() -> None:
