@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-from cuzktop.sources.nvml import GpuReader, NumberField, TextField
+from cuzktop.events import GpuProcess
+from cuzktop.sources.nvml import GpmFigures, GpuReader, NumberField, TextField
 
 GPUS = 4
 MEMORY_BYTES = 80 * 1024**3
@@ -21,6 +22,11 @@ STEADY: dict[str, float] = {
     "power_limit_w": 700,
     "memory_clock_mhz": 2619,
     "clock_reasons": 0,
+    "pcie_gen": 5,
+    "pcie_width": 16,
+    "pcie_gen_max": 5,
+    "pcie_width_max": 16,
+    "ecc_errors": 0,
 }
 
 
@@ -70,9 +76,21 @@ class FakeReader:
     def gpm_sample(self, handle: object, mark: object) -> None:
         del handle, mark
 
-    def gpm_util_pct(self, earlier: object, later: object) -> float:
+    def gpm(self, earlier: object, later: object) -> GpmFigures:
         del earlier, later
-        return self._random.uniform(60, 100)
+        util_pct = self._random.uniform(60, 100)
+        return GpmFigures(util_pct, 0.9 * util_pct, self._random.uniform(1e9, 9e9), 2e8)
+
+    def processes(self, handle: object) -> Sequence[GpuProcess]:
+        del handle
+        return (GpuProcess(pid=4711, memory_bytes=MEMORY_BYTES // 2, name="cuzk-daemon"),)
+
+    def watch_faults(self, handle: object) -> object:
+        return handle
+
+    def next_fault(self, watch: object) -> int | None:
+        del watch
+        return None
 
 
 def reader() -> GpuReader:

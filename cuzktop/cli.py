@@ -620,8 +620,10 @@ def _add_samples(options: argparse.Namespace, log: Log, picture: Picture) -> Non
         picture.sampler_note = "not measured: the log isn't being written"
         return
     from cuzktop.sources.nvml import PynvmlReader, read_once  # noqa: PLC0415
+    from cuzktop.sources.ordinals import read_choice  # noqa: PLC0415
 
-    picture.feed(read_once(PynvmlReader(), time.sleep, wall_ms, fast=options.fast))
+    choice = lambda: read_choice(log.pid)  # noqa: E731
+    picture.feed(read_once(PynvmlReader(), time.sleep, wall_ms, fast=options.fast, choice=choice))
 
 
 # ---------------------------------------------------------------- recordings
@@ -649,6 +651,7 @@ def _record(options: argparse.Namespace) -> int:
         max_bytes=options.max_size or DEFAULT_MAX_BYTES,
         max_age_s=options.max_age,
         quiet=options.quiet,
+        pid=log.pid,
         source=source,
     )
     return EXIT_OK

@@ -386,12 +386,25 @@ class LineUnparsed(NamedTuple):
 # ---------------------------------------------------------------- samplers and sources
 
 
+class GpuProcess(NamedTuple):
+    """A process that has a context on a card. `pid` is the driver's, which counts as the host does.
+
+    `here`: it is a process of our own pid namespace, so that `pid` is what ps shows.
+    """
+
+    pid: int
+    memory_bytes: int | None = None  # of the card
+    name: str | None = None
+    here: bool = True
+
+
 class GpuSampled(NamedTuple):
     """One reading of one GPU. A field that was not read, or is not supported, is None.
 
-    `at_ms` is wall-clock milliseconds since 1970 UTC, taken when the reading returned.
-    `util_pct` covers the `util_window_ms` before it; `util_source` is gpm, samples or
-    utilization.gpu (the contract's words).
+    `at_ms` is wall-clock milliseconds since 1970 UTC, taken when the reading returned. `gpu` is the
+    daemon's number of the card, as far as it is known. `util_pct` covers the `util_window_ms`
+    before it, and so do the figures that GPM gives beside it (`sm_util_pct` and the PCIe rates);
+    `util_source` is gpm, samples or utilization.gpu (the contract's words).
     """
 
     at_ms: float
@@ -408,6 +421,17 @@ class GpuSampled(NamedTuple):
     memory_total_bytes: int | None = None
     held_down: str | None = None  # why clocks are held down, None when they are not
     name: str | None = None
+    uuid: str | None = None
+    sm_util_pct: float | None = None  # share of the SMs that were busy, over all the time
+    host_to_device_bytes_per_s: float | None = None
+    device_to_host_bytes_per_s: float | None = None
+    pcie_gen: int | None = None  # when it was last busy: an idle link is turned down
+    pcie_width: int | None = None
+    pcie_gen_max: int | None = None  # what card and slot could do
+    pcie_width_max: int | None = None
+    ecc_errors: int | None = None  # uncorrected, since the driver was loaded
+    xid: int | None = None  # the last critical event since this sampler began, by the driver's code
+    processes: tuple[GpuProcess, ...] | None = None
 
 
 class GpuSamplerNote(NamedTuple):
@@ -437,6 +461,9 @@ class HostSampled(NamedTuple):
     daemon_threads: int | None = None
     own_cpu_pct: float | None = None  # cuzktop's own, of one core
     own_rss_bytes: int | None = None
+    tlb_shootdowns_per_s: float | None = None  # of all CPUs together
+    memory_bandwidth_bytes_per_s: float | None = None  # by the CPUs' own counters (resctrl)
+    missing: str | None = None  # what isn't given here, and why, in a sentence
 
 
 class SourceNote(NamedTuple):

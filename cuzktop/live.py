@@ -195,14 +195,21 @@ def _start(
     source.start()
     engine.start()
     readings = Singles(inbox.emit)
-    if gpus:
-        from cuzktop.sources.nvml import NvmlSampler  # noqa: PLC0415
-
-        NvmlSampler(readings, wall_ms, stop).start()
     if host:
         from cuzktop.sources.host import HostSampler  # noqa: PLC0415
 
-        HostSampler(readings, wall_ms, stop, daemon_pid=pid).start()
+        sampler = HostSampler(readings, wall_ms, stop, daemon_pid=pid)
+        sampler.start()
+    if gpus:
+        from cuzktop.sources.nvml import NvmlSampler  # noqa: PLC0415
+        from cuzktop.sources.ordinals import read_choice  # noqa: PLC0415
+
+        NvmlSampler(
+            readings,
+            wall_ms,
+            stop,
+            choice=lambda: read_choice(sampler.daemon_pid if host else pid),
+        ).start()
     if status:
         from cuzktop.sources.status import StatusPoller, address_of, parse_address  # noqa: PLC0415
 

@@ -5,18 +5,22 @@ whose time and reader are arguments; `NvmlSampler` is the thread that takes a st
 
 The costs and periods in the comments were measured on an H200 with driver 580; other cards differ.
 Never asked here, because each takes milliseconds: PCIe throughput (20 ms a counter), PCIe byte
-counters (0.4 ms a pair, and they wrap in 85 ms), energy, BAR1, fans, greatest clocks, processes.
+counters (0.4 ms a pair, and they wrap in 85 ms), energy, BAR1, fans, greatest clocks.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Literal, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
-from cuzktop.dataclass import dataclass, field
-from cuzktop.events import GpuSampled, GpuSamplerNote
+from cuzktop.dataclass import dataclass, field, replace
+from cuzktop.events import GpuProcess, GpuSampled, GpuSamplerNote
+from cuzktop.sources.ordinals import Card as Identity
+from cuzktop.sources.ordinals import CudaChoice, number_cards
 from cuzktop.sources.sink import EventSink
 
 _T = TypeVar("_T")
@@ -32,13 +36,16 @@ GPM_MIN_INTERVAL_MS = 100.0  # closer samples read a believable 0: the counters 
 SAMPLE_PERIOD_MS = 200.0  # both the samples' and utilization.gpu's
 FIRST_SAMPLES = 5  # of the driver's 14 s of history, the first reading takes the last second
 LATE_SAMPLES_MS = 2000.0  # a longer hole before the samples isn't theirs to cover
-SLOW_PERIOD_MS = 5000.0  # what changes slowly: temperature, memory clock
-RARE_PERIOD_MS = 60_000.0  # what only an operator changes: power limit, MIG mode
+SLOW_PERIOD_MS = 5000.0  # what changes slowly: temperature, memory clock, processes
+RARE_PERIOD_MS = 60_000.0  # what only an operator changes, or an accident: power limit, MIG mode
+LINK_BUSY_PCT = 10.0  # below this a card may have turned its PCIe link down
 REFUSALS = 3  # a field that is refused this often isn't asked for again
 RETRY_MS = 30_000.0  # no library, no driver, no card
 BACKOFF_MS = 1000.0  # a lost card is looked for after 1 s, 2 s, 4 s …
 MAX_BACKOFF_MS = 60_000.0
 MAX_POWER_W = 20_000.0  # beyond this it isn't a power reading
+MAX_BYTES_PER_S = 1e12  # nor this a PCIe rate: generation 7 with 16 lanes has 242 GB/s
+MAX_FAULTS = 4  # taken in one tick
 
 ErrorKind = Literal["unsupported", "absent", "empty", "lost", "gone", "failed"]
 TextField = Literal["uuid", "name"]
@@ -54,6 +61,11 @@ NumberField = Literal[
     "temperature_c",
     "clock_reasons",
     "utilization_pct",
+    "pcie_gen",
+    "pcie_width",
+    "pcie_gen_max",
+    "pcie_width_max",
+    "ecc_errors",
 ]
 
 
@@ -74,8 +86,20 @@ class GpuReadError(Exception):
         self.kind = kind
 
 
+class GpmFigures(NamedTuple):
+    """What GPM gives for the time between two marks; a metric that the card lacks is None.
+
+    `util_pct` is graphics utilisation: the share of time in which kernels ran.
+    """
+
+    util_pct: float | None
+    sm_util_pct: float | None = None
+    host_to_device_bytes_per_s: float | None = None
+    device_to_host_bytes_per_s: float | None = None
+
+
 class GpuReader(Protocol):
-    """What the sampler asks of NVML; handles and marks are opaque to it.
+    """What the sampler asks of NVML; handles, marks and watches are opaque to it.
 
     `start` raises `NvmlUnavailableError`, every other method `GpuReadError`.
     """
@@ -107,8 +131,17 @@ class GpuReader(Protocol):
     def gpm_sample(self, handle: object, mark: object) -> None:
         """Fill `mark` with the counters of this instant."""
 
-    def gpm_util_pct(self, earlier: object, later: object) -> float:
-        """Graphics utilisation between two marks: the share of time in which kernels ran."""
+    def gpm(self, earlier: object, later: object) -> GpmFigures:
+        """Read the figures for the time between two marks."""
+
+    def processes(self, handle: object) -> Sequence[GpuProcess]:
+        """Read who has a context on the card."""
+
+    def watch_faults(self, handle: object) -> object:
+        """Have the card's critical events kept for `next_fault`."""
+
+    def next_fault(self, watch: object) -> int | None:
+        """Take the oldest event (XID) that is kept, without waiting; None where there is none."""
 
 
 # ------------------------------------------------------------------------------- what is known
@@ -116,10 +149,16 @@ class GpuReader(Protocol):
 
 @dataclass(slots=True)
 class Card:
-    """One card as the sampler knows it. `handle` is None while the card is lost."""
+    """One card as the sampler knows it. `handle` is None while the card is lost.
 
+    `index` is NVML's number of it, by bus id; `gpu` the daemon's, as far as that is known: `doubt`
+    says why it may be another.
+    """
+
+    index: int
     gpu: int
     sources: tuple[UtilSource, ...]
+    doubt: str = ""
     handle: object | None = None
     uuid: str | None = None
     name: str | None = None
@@ -127,9 +166,13 @@ class Card:
     persistent: bool = True
     marks: list[object] = field(default_factory=list)  # two, used in turns
     marked_at_ms: float | None = None  # when marks[0] was filled
+    gpm: GpmFigures | None = None  # of this tick
+    processes: tuple[GpuProcess, ...] | None = None
+    watch: object | None = None
+    xid: int | None = None
     seen_us: int = 0  # the newest utilisation sample, by the driver's clock
     slow: dict[NumberField, float | None] = field(default_factory=dict)
-    slow_at_ms: dict[NumberField, float] = field(default_factory=dict)
+    slow_at_ms: dict[str, float] = field(default_factory=dict)
     refusals: dict[str, int] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)  # field → why it isn't asked for
     failure: str = ""  # what a call of this tick died of
@@ -165,9 +208,14 @@ class Card:
         value = self.ask(what, lambda: reader.number(self.handle, what))
         return value if value is not None and 0.0 <= value <= most else None
 
+    def whole(self, what: NumberField) -> int | None:
+        """A slow field's latest figure, as a whole number."""
+        value = self.slow.get(what)
+        return None if value is None else int(value)
+
     def lose(self, now_ms: float, why: str) -> None:
         """Retire the handle: it must not be used again. Look for the card later, by its UUID."""
-        self.handle = None
+        self.handle = self.watch = None
         self.marked_at_ms = None
         self.seen_us = 0
         self.trouble = why
@@ -186,6 +234,12 @@ class Card:
                 parts.append(f"no {label} ({self.refused[fields[-1]]})")
         if not self.persistent:
             parts.append("persistence mode is off: readings can take seconds (nvidia-smi -pm 1)")
+        if self.xid is not None:
+            parts.append(f"XID {self.xid}{xid_words(self.xid)}")
+        if errors := self.whole("ecc_errors"):
+            parts.append(f"{errors} uncorrected memory errors since the driver was loaded")
+        if self.doubt:
+            parts.append(self.doubt)
         return f"GPU {self.gpu}: {'; '.join(parts)}" if parts else ""
 
 
@@ -198,6 +252,7 @@ NOTED_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "reason for held-down clocks": ("clock_reasons",),
     "temperature": ("temperature_c",),
     "memory use": ("memory_v2", "memory_v1"),
+    "processes": ("processes",),
 }
 """What an operator calls a field, and the ways to read it in the order in which they are tried."""
 
@@ -206,8 +261,20 @@ SLOW_FIELDS: Final[dict[NumberField, tuple[float, float]]] = {
     "memory_clock_mhz": (SLOW_PERIOD_MS, 100_000.0),
     "power_limit_w": (RARE_PERIOD_MS, MAX_POWER_W),
     "mig_mode": (RARE_PERIOD_MS, 1.0),
+    "ecc_errors": (RARE_PERIOD_MS, 1e9),
 }
-"""Field → (its period, the largest credible figure). One of them a tick at most."""
+"""Field → (its period, the largest credible figure)."""
+
+LINK_FIELDS: Final[dict[NumberField, float]] = {"pcie_gen": 20.0, "pcie_width": 64.0}
+LINK_MOST_FIELDS: Final[dict[NumberField, float]] = {"pcie_gen_max": 20.0, "pcie_width_max": 64.0}
+SLOW_PERIODS: Final[dict[str, float]] = {
+    **{what: period_ms for what, (period_ms, _) in SLOW_FIELDS.items()},
+    "link": RARE_PERIOD_MS,
+    "processes": SLOW_PERIOD_MS,
+    "faults": SLOW_PERIOD_MS,
+    "order": SLOW_PERIOD_MS,
+}
+"""What is read slowly, one of it a tick at most, and how often."""
 
 
 @dataclass(slots=True)
@@ -218,6 +285,9 @@ class SamplerState:
     cards: list[Card] = field(default_factory=list)
     retry_at_ms: float = -math.inf
     noted: str = ""
+    choice: Callable[[], CudaChoice | None] = lambda: None  # how the daemon counts its GPUs
+    identities: tuple[Identity, ...] = ()  # of all cards, in NVML's order
+    only: int | None = None  # NVML's number of the one card to read; None: all of them
 
 
 # ------------------------------------------------------------------------------- one step
@@ -239,7 +309,7 @@ def sample(
         yield from _start(reader, now_ms, state)
     for card in state.cards:
         try:
-            yield from _sample_card(reader, clock, card)
+            yield from _sample_card(reader, clock, state, card)
         except GpuReadError as error:  # the library itself is gone: a reloaded driver, say
             yield from _forget_cards(state, clock())
             yield from _unavailable(state, clock(), f"NVML stopped answering: {error}")
@@ -259,10 +329,35 @@ def _start(
         hint = "does nvidia-smi list one? A container needs --gpus all"
         yield from _unavailable(state, now_ms, f"NVML sees no GPU: {hint}")
         return
-    state.cards = [Card(gpu=gpu, sources=state.sources) for gpu in range(count)]
+    cards = [
+        Card(index=index, gpu=index, sources=state.sources)
+        for index in range(count)
+        if state.only in (None, index)
+    ]
+    for card in cards:
+        try:
+            _open_card(reader, now_ms, card)
+        except GpuReadError as error:
+            if error.kind == "gone":
+                yield from _unavailable(state, now_ms, f"NVML not available: {error}")
+                return
+            card.lose(now_ms, str(error))
+    state.cards = cards
+    state.retry_at_ms = now_ms + RETRY_MS  # where the one card isn't there any more
+    if state.only is None:
+        state.identities = tuple(Identity(card.uuid, card.name) for card in cards)
+    _number_cards(state)
     if state.noted:
         state.noted = ""
         yield GpuSamplerNote(at_ms=now_ms, gpu=None, text="")
+
+
+def _number_cards(state: SamplerState) -> None:
+    """Give each card the number that it has for the daemon."""
+    numbers, doubt = number_cards(state.identities, state.choice())
+    for card in state.cards:
+        if card.index < len(numbers):
+            card.gpu, card.doubt = numbers[card.index], doubt
 
 
 def _unavailable(state: SamplerState, now_ms: float, why: str) -> Iterator[GpuSamplerNote]:
@@ -287,16 +382,17 @@ def _waits(due_at_ms: float, now_ms: float, longest_ms: float) -> bool:
 
 
 def _sample_card(
-    reader: GpuReader, clock: Callable[[], float], card: Card
+    reader: GpuReader, clock: Callable[[], float], state: SamplerState, card: Card
 ) -> Iterator[GpuSampled | GpuSamplerNote]:
     now_ms = clock()
-    if card.handle is None and _waits(card.retry_at_ms, now_ms, MAX_BACKOFF_MS):
+    if card.handle is None and card.noted and _waits(card.retry_at_ms, now_ms, MAX_BACKOFF_MS):
         return
     try:
-        if card.handle is None:
+        if card.handle is None and card.noted:
             _open_card(reader, now_ms, card)
-        yield _read_card(reader, clock, card)
-        card.backoff_ms = BACKOFF_MS
+        if card.handle is not None:
+            yield _read_card(reader, clock, state, card)
+            card.backoff_ms = BACKOFF_MS
     except GpuReadError as error:
         if error.kind == "gone":
             raise
@@ -308,43 +404,83 @@ def _sample_card(
 
 def _open_card(reader: GpuReader, now_ms: float, card: Card) -> None:
     """Look the card up and read what doesn't change."""
-    card.handle = handle = reader.find(card.gpu, card.uuid)
+    card.handle = handle = reader.find(card.index, card.uuid)
     card.uuid = card.ask("uuid", lambda: reader.text(handle, "uuid")) or card.uuid
     card.name = card.ask("name", lambda: reader.text(handle, "name")) or card.name
     card.persistent = card.number(reader, "persistence_mode", most=1) != 0
     if "gpm" in card.sources and not card.number(reader, "gpm_supported", most=1):
         card.refused["gpm"] = "this card has no GPM"
-    for what in SLOW_FIELDS:
-        _read_slow(reader, now_ms, card, what)
+    for what, most in LINK_MOST_FIELDS.items():
+        card.slow[what] = card.number(reader, what, most=most)
+    card.watch = card.ask("faults", lambda: reader.watch_faults(handle))
+    for slow in SLOW_PERIODS:
+        card.slow_at_ms[slow] = now_ms
+        if slow in SLOW_FIELDS or slow == "processes":
+            _read_slow(reader, now_ms, card, slow)
 
 
-def _read_slow(reader: GpuReader, now_ms: float, card: Card, what: NumberField) -> None:
-    period_ms, most = SLOW_FIELDS[what]
-    card.slow[what] = card.number(reader, what, most=most)
-    card.slow_at_ms[what] = now_ms + period_ms
-    card.mig = card.slow.get("mig_mode") == 1
+def _read_slow(reader: GpuReader, now_ms: float, card: Card, what: str) -> None:
+    """Read one of SLOW_PERIODS."""
+    card.slow_at_ms[what] = now_ms + SLOW_PERIODS[what]
+    match what:
+        case "processes":
+            found = card.ask(what, lambda: reader.processes(card.handle))
+            card.processes = None if found is None else tuple(found)
+        case "faults":
+            _read_faults(reader, card)
+        case "link":
+            for one, most in LINK_FIELDS.items():
+                card.slow[one] = card.number(reader, one, most=most)
+        case _:
+            for one, (_, most) in SLOW_FIELDS.items():
+                if one == what:
+                    card.slow[one] = card.number(reader, one, most=most)
+            card.mig = card.slow.get("mig_mode") == 1
 
 
-def _read_card(reader: GpuReader, clock: Callable[[], float], card: Card) -> GpuSampled:
+def _read_faults(reader: GpuReader, card: Card) -> None:
+    """Take the newest of the critical events that have come."""
+    for _ in range(MAX_FAULTS):
+        xid = card.ask("faults", lambda: reader.next_fault(card.watch))
+        if xid is None:
+            return
+        card.xid = xid
+
+
+def _slow_due(card: Card, now_ms: float, util_pct: float | None) -> str | None:
+    """What is longest due of SLOW_PERIODS; the link only of a busy card."""
+    due = [
+        what
+        for what, period_ms in SLOW_PERIODS.items()
+        if what not in card.refused and not _waits(card.slow_at_ms[what], now_ms, period_ms)
+    ]
+    if "link" in due and (util_pct is None or util_pct < LINK_BUSY_PCT):
+        due.remove("link")
+    return min(due, key=card.slow_at_ms.__getitem__, default=None)
+
+
+def _read_card(
+    reader: GpuReader, clock: Callable[[], float], state: SamplerState, card: Card
+) -> GpuSampled:
     """Read one card; memory last, for it is what hangs (seconds) while a prover exits.
 
-    Eight calls at most: two for utilisation, power, SM clock, reasons, memory, and two to spare for
-    a slow field and for the plain figure when the driver has no samples.
+    Nine calls at most: two for utilisation, power, SM clock, reasons, memory, two for something
+    slow, and one to spare for the plain figure when the driver has no samples.
     """
     card.failure = ""
+    card.gpm = None
     at_ms, util_pct, util_source, util_window_ms = _utilisation(reader, clock, card)
     power_w = card.number(reader, "power_instant_w", most=MAX_POWER_W)
     if power_w is None:
         power_w = card.number(reader, "power_average_w", most=MAX_POWER_W)
     sm_clock_mhz = card.number(reader, "sm_clock_mhz", most=100_000.0)
     reasons = card.number(reader, "clock_reasons", most=math.inf)
-    due: list[NumberField] = [
-        what
-        for what, (period_ms, _) in SLOW_FIELDS.items()
-        if what not in card.refused and not _waits(card.slow_at_ms[what], at_ms, period_ms)
-    ]
-    if due:
-        _read_slow(reader, at_ms, card, min(due, key=card.slow_at_ms.__getitem__))
+    due = _slow_due(card, at_ms, util_pct)
+    if due == "order":
+        card.slow_at_ms[due] = at_ms + SLOW_PERIODS[due]
+        _number_cards(state)
+    elif due is not None:
+        _read_slow(reader, at_ms, card, due)
     memory = card.ask("memory_v2", lambda: reader.memory_bytes(card.handle, v2=True))
     if memory is None:
         memory = card.ask("memory_v1", lambda: reader.memory_bytes(card.handle, v2=False))
@@ -354,8 +490,7 @@ def _read_card(reader: GpuReader, clock: Callable[[], float], card: Card) -> Gpu
         value is None for value in (util_pct, power_w, sm_clock_mhz, reasons, memory)
     ):
         raise GpuReadError(kind="lost", text=card.failure)
-    temperature_c = card.slow["temperature_c"]
-    memory_clock_mhz = card.slow["memory_clock_mhz"]
+    gpm = card.gpm or GpmFigures(None)
     return GpuSampled(
         at_ms=at_ms,
         gpu=card.gpu,
@@ -365,12 +500,23 @@ def _read_card(reader: GpuReader, clock: Callable[[], float], card: Card) -> Gpu
         power_w=power_w,
         power_limit_w=card.slow["power_limit_w"],
         sm_clock_mhz=None if sm_clock_mhz is None else int(sm_clock_mhz),
-        memory_clock_mhz=None if memory_clock_mhz is None else int(memory_clock_mhz),
-        temperature_c=None if temperature_c is None else int(temperature_c),
+        memory_clock_mhz=card.whole("memory_clock_mhz"),
+        temperature_c=card.whole("temperature_c"),
         memory_used_bytes=None if memory is None else memory[0],
         memory_total_bytes=None if memory is None else memory[1],
         held_down=None if reasons is None else held_down(int(reasons)),
         name=card.name,
+        uuid=card.uuid,
+        sm_util_pct=gpm.sm_util_pct,
+        host_to_device_bytes_per_s=gpm.host_to_device_bytes_per_s,
+        device_to_host_bytes_per_s=gpm.device_to_host_bytes_per_s,
+        pcie_gen=card.whole("pcie_gen"),
+        pcie_width=card.whole("pcie_width"),
+        pcie_gen_max=card.whole("pcie_gen_max"),
+        pcie_width_max=card.whole("pcie_width_max"),
+        ecc_errors=card.whole("ecc_errors"),
+        xid=card.xid,
+        processes=card.processes,
     )
 
 
@@ -417,7 +563,16 @@ def _between_marks(reader: GpuReader, clock: Callable[[], float], card: Card) ->
     card.marks, card.marked_at_ms = [later, earlier], at_ms
     if since_ms is None or at_ms - since_ms < GPM_MIN_INTERVAL_MS:
         return at_ms, None, "gpm", 0.0
-    return at_ms, _credible(reader.gpm_util_pct(earlier, later)), "gpm", at_ms - since_ms
+    card.gpm = _credible_gpm(reader.gpm(earlier, later))
+    return at_ms, card.gpm.util_pct, "gpm", at_ms - since_ms
+
+
+def _credible_gpm(read: GpmFigures) -> GpmFigures:
+    rates = (read.host_to_device_bytes_per_s, read.device_to_host_bytes_per_s)
+    to_device, to_host = (
+        rate if rate is not None and 0.0 <= rate <= MAX_BYTES_PER_S else None for rate in rates
+    )
+    return GpmFigures(_credible(read.util_pct), _credible(read.sm_util_pct), to_device, to_host)
 
 
 def _by_samples(reader: GpuReader, clock: Callable[[], float], card: Card) -> _Utilisation | None:
@@ -492,6 +647,31 @@ def held_down(reasons: int) -> str | None:
     return ", ".join(words) or None
 
 
+XID_WORDS: Final[dict[int, str]] = {
+    13: "a program's kernel failed",
+    31: "a program used memory that it doesn't have",
+    43: "a program's work was stopped",
+    45: "a program's work was cleaned up",
+    48: "uncorrected memory error",
+    63: "a memory row was replaced",
+    64: "a memory row could not be replaced",
+    74: "NVLink error",
+    79: "the card has fallen off the bus",
+    92: "many corrected memory errors",
+    94: "contained memory error",
+    95: "uncontained memory error: reset the card",
+    119: "the card's own processor doesn't answer",
+    120: "the card's own processor failed",
+}
+"""What the driver's commoner error codes mean (its XID catalogue), as short as can be."""
+
+
+def xid_words(xid: int) -> str:
+    """Say behind a code what it means; empty for one that isn't common."""
+    words = XID_WORDS.get(xid)
+    return "" if words is None else f" ({words})"
+
+
 # ------------------------------------------------------------------------------- thread, one shot
 
 
@@ -499,7 +679,8 @@ class NvmlSampler(threading.Thread):
     """Puts a `GpuSampled` of each card on `events` every `period_s`, and notes on what is missing.
 
     A daemon thread: a call that hangs in the driver must hold up neither the screen nor the exit.
-    `clock` gives wall-clock ms. Nothing is raised out of it.
+    Each further card gets such a thread of its own, so that it doesn't hold up the other cards
+    either. `clock` gives wall-clock ms. Nothing is raised out of it.
     """
 
     def __init__(
@@ -511,19 +692,23 @@ class NvmlSampler(threading.Thread):
         period_s: float = DEFAULT_PERIOD_S,
         reader: GpuReader | None = None,
         sources: tuple[UtilSource, ...] = UTIL_SOURCES,
+        choice: Callable[[], CudaChoice | None] = lambda: None,
     ) -> None:
-        """Take `period_s` in seconds, half a second at least; without a `reader`, ask pynvml."""
+        """Take `period_s` in seconds, half a second at least; without a `reader`, ask pynvml.
+
+        `choice` gives what the daemon's environment says of its GPUs.
+        """
         super().__init__(name="cuzktop-nvml", daemon=True)
         self._events = events
         self._clock = clock
         self._stop_event = stop
         self._period_s = max(MIN_PERIOD_S, period_s)
         self._reader = reader
-        self._state = SamplerState(sources=sources)
+        self._state = SamplerState(sources=sources, choice=choice)
 
     def run(self) -> None:
         """Take a step a period until told to stop."""
-        reader = self._reader or PynvmlReader()
+        reader = self._reader = self._reader or PynvmlReader()
         while not self._stop_event.is_set():
             began_ms = self._clock()
             try:
@@ -531,8 +716,22 @@ class NvmlSampler(threading.Thread):
                     self._events.put(event)
             except Exception as error:  # noqa: BLE001  # a fault here must not end the readings
                 self._break_off(" ".join(f"{type(error).__name__}: {error}".split()))
+            if len(self._state.cards) > 1:
+                self._share_out(reader)
             spent_s = max(0.0, (self._clock() - began_ms) / 1000.0)
             self._stop_event.wait(max(0.0, self._period_s - spent_s))
+
+    def _share_out(self, reader: GpuReader) -> None:
+        """Keep the first card and start a thread for each of the others."""
+        state = self._state
+        state.only = state.cards[0].index
+        for card in state.cards[1:]:
+            twin = NvmlSampler(
+                self._events, self._clock, self._stop_event, period_s=self._period_s, reader=reader
+            )
+            twin._state = replace(state, cards=[card], only=card.index, noted="")
+            twin.start()
+        del state.cards[1:]
 
     def _break_off(self, why: str) -> None:
         now_ms = self._clock()
@@ -548,13 +747,15 @@ def read_once(
     clock: Callable[[], float],
     *,
     fast: bool = False,
+    choice: Callable[[], CudaChoice | None] = lambda: None,
 ) -> list[GpuSampled | GpuSamplerNote]:
     """Read each card for a single picture: two samples a second apart, of which the second counts.
 
     `sleep` takes seconds. `fast` reads once and doesn't wait; GPM, which needs two samples, then
     gives way to the driver's own last second. Notes say what is missing, and why nothing came.
+    `choice` gives what the daemon's environment says of its GPUs.
     """
-    state = SamplerState(sources=UTIL_SOURCES[1:] if fast else UTIL_SOURCES)
+    state = SamplerState(sources=UTIL_SOURCES[1:] if fast else UTIL_SOURCES, choice=choice)
     first = list(sample(reader, clock, state))
     if fast or not any(isinstance(event, GpuSampled) for event in first):
         return first
@@ -572,6 +773,7 @@ _ERROR_KINDS: Final[dict[int, ErrorKind]] = {
     4: "unsupported",  # no permission
     6: "empty",  # not found
     9: "gone",  # driver not loaded
+    10: "empty",  # timeout: no event is waiting
     12: "gone",  # library not found
     13: "absent",  # function not found: an older library
     15: "lost",
@@ -602,6 +804,11 @@ _PLAIN_CALLS: Final[dict[str, tuple[str, tuple[int, ...], float]]] = {
     "sm_clock_mhz": ("nvmlDeviceGetClockInfo", (1,), 1.0),  # NVML_CLOCK_SM
     "memory_clock_mhz": ("nvmlDeviceGetClockInfo", (2,), 1.0),  # NVML_CLOCK_MEM
     "temperature_c": ("nvmlDeviceGetTemperature", (0,), 1.0),  # NVML_TEMPERATURE_GPU
+    "pcie_gen": ("nvmlDeviceGetCurrPcieLinkGeneration", (), 1.0),
+    "pcie_width": ("nvmlDeviceGetCurrPcieLinkWidth", (), 1.0),
+    "pcie_gen_max": ("nvmlDeviceGetMaxPcieLinkGeneration", (), 1.0),
+    "pcie_width_max": ("nvmlDeviceGetMaxPcieLinkWidth", (), 1.0),
+    "ecc_errors": ("nvmlDeviceGetTotalEccErrors", (1, 0), 1.0),  # uncorrected, volatile
 }
 """Field → (function, its further arguments, what divides its answer)."""
 
@@ -614,7 +821,6 @@ class PynvmlReader:
         self._kernel_version_file = kernel_version_file
         self._nvml: Any = None
         self._reasons_call = "nvmlDeviceGetCurrentClocksEventReasons"
-        self._metrics: Any = None
 
     def start(self) -> None:
         """Import the binding and initialise the library.
@@ -750,22 +956,94 @@ class PynvmlReader:
         """Fill `mark` with the card's counters."""
         self._call("nvmlGpmSampleGet", handle, mark)
 
-    def gpm_util_pct(self, earlier: object, later: object) -> float:
-        """Work out graphics utilisation between two marks."""
+    def gpm(self, earlier: object, later: object) -> GpmFigures:
+        """Work out utilisation and PCIe rates between two marks."""
         nvml = self._nvml
-        if self._metrics is None:
-            self._metrics = nvml.c_nvmlGpmMetricsGet_t()  # 19 kB: made once
-        request = self._metrics
+        request = nvml.c_nvmlGpmMetricsGet_t()
         request.version = nvml.NVML_GPM_METRICS_GET_VERSION
-        request.numMetrics = 1
+        request.numMetrics = len(_GPM_METRICS)
         request.sample1, request.sample2 = earlier, later
-        request.metrics[0].metricId = nvml.NVML_GPM_METRIC_GRAPHICS_UTIL
+        for slot, metric in enumerate(_GPM_METRICS):
+            request.metrics[slot].metricId = metric
         self._call("nvmlGpmMetricsGet", request)
-        metric = request.metrics[0]
-        if metric.nvmlReturn:
-            kind = _ERROR_KINDS.get(metric.nvmlReturn, "failed")
-            raise GpuReadError(kind=kind, text=str(nvml.NVMLError(metric.nvmlReturn)))
-        return float(metric.value)
+        util = request.metrics[0]
+        if util.nvmlReturn:
+            kind = _ERROR_KINDS.get(util.nvmlReturn, "failed")
+            raise GpuReadError(kind=kind, text=str(nvml.NVMLError(util.nvmlReturn)))
+        others = [request.metrics[slot] for slot in range(1, len(_GPM_METRICS))]
+        sm, to_device, to_host = (
+            None if metric.nvmlReturn else float(metric.value) for metric in others
+        )
+        return GpmFigures(
+            util_pct=float(util.value),
+            sm_util_pct=sm,
+            host_to_device_bytes_per_s=None if to_device is None else to_device * _MIB,
+            device_to_host_bytes_per_s=None if to_host is None else to_host * _MIB,
+        )
+
+    def processes(self, handle: object) -> Sequence[GpuProcess]:
+        """Read who has a compute context; the binding asks the library twice."""
+        here = _is_first_namespace()
+        return [
+            GpuProcess(
+                pid=int(one.pid),
+                memory_bytes=None if one.usedGpuMemory is None else int(one.usedGpuMemory),
+                name=_comm(int(one.pid)) if here else self._process_name(int(one.pid)),
+                here=here,
+            )
+            for one in self._call("nvmlDeviceGetComputeRunningProcesses", handle)
+        ]
+
+    def _process_name(self, pid: int) -> str | None:
+        """The driver's word for a process that /proc doesn't show us, without its folder."""
+        try:
+            path = str(self._call("nvmlSystemGetProcessName", pid))
+        except GpuReadError:
+            return None
+        return path.split(" ", 1)[0].rsplit("/", 1)[-1] or None
+
+    def watch_faults(self, handle: object) -> object:
+        """Make a set of events for this card alone, so that each has its card."""
+        watch: object = self._call("nvmlEventSetCreate")
+        try:
+            self._call("nvmlDeviceRegisterEvents", handle, _XID_EVENTS, watch)
+        except GpuReadError:
+            with contextlib.suppress(GpuReadError):
+                self._call("nvmlEventSetFree", watch)
+            raise
+        return watch
+
+    def next_fault(self, watch: object) -> int | None:
+        """Take an event that is waiting; the library says timeout where there is none."""
+        try:
+            event = self._call("nvmlEventSetWait_v2", watch, 0)
+        except GpuReadError as error:
+            if error.kind == "empty":
+                return None
+            raise
+        return int(event.eventData)
+
+
+_MIB = 1024 * 1024
+_XID_EVENTS = 8  # nvmlEventTypeXidCriticalError
+_GPM_METRICS = (1, 2, 21, 20)  # graphics and SM utilisation; PCIe to the card and from it, MiB/s
+_FIRST_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO in the kernel's proc_ns.h
+
+
+def _is_first_namespace() -> bool:
+    """Whether our pids are the host's, which the driver reports."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink()) == _FIRST_NAMESPACE
+    except OSError:
+        return False
+
+
+def _comm(pid: int) -> str | None:
+    try:
+        with open(f"/proc/{pid}/comm", "rb") as file:  # noqa: PTH123
+            return file.read(64).decode(errors="replace").strip() or None
+    except OSError:
+        return None
 
 
 def _value(kind: int, union: Any) -> float:  # noqa: ANN401  # pynvml has no types

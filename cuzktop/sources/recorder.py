@@ -195,16 +195,18 @@ def record(
     max_bytes: int = DEFAULT_MAX_BYTES,
     max_age_s: float | None = None,
     quiet: bool = False,
+    pid: int | None = None,
     stop: threading.Event | None = None,
     source: Callable[[LogParser, Emit], LogSource] | None = None,
 ) -> Recorded:
     """Record `log` (`-` is standard input), the GPUs and the host to `path` until told to end.
 
-    `source` makes another source than a file or stream, the journal say; `log` is its name then.
-    It ends by SIGINT, SIGTERM or SIGHUP, by `stop`, or when a log that is a stream has ended.
-    `say` takes one line for the user: what is recorded, once a minute how much, and at the end;
-    `quiet` leaves out all but warnings. Raises SourceUnreadableError or UsageError before
-    anything is recorded, RecordingStoppedError when it can't be gone on with.
+    `pid` is the daemon's process, if it is known. `source` makes another source than a file or
+    stream, the journal say; `log` is its name then. It ends by SIGINT, SIGTERM or SIGHUP, by
+    `stop`, or when a log that is a stream has ended. `say` takes one line for the user: what is
+    recorded, once a minute how much, and at the end; `quiet` leaves out all but warnings. Raises
+    SourceUnreadableError or UsageError before anything is recorded, RecordingStoppedError when it
+    can't be gone on with.
     """
     stop = stop or threading.Event()
     name = "standard input" if log == Path("-") else str(log)
@@ -236,7 +238,7 @@ def record(
     began_s = said_s = monotonic_s()
     with _EndSignals() as signals:
         reader.start()
-        _start_samplers(Singles(emit), wall_ms, stop)
+        _start_samplers(Singles(emit), wall_ms, stop, pid)
         while reader.is_alive() and not (signals.came or stop.is_set() or writer.failure):
             stop.wait(LOOK_S)
             writer.flush(wall_ms())
@@ -273,12 +275,16 @@ def _source(
     return StreamReader(stream, tap, emit, clock=wall_ms, name=name)
 
 
-def _start_samplers(events: EventSink, wall_ms: Callable[[], float], stop: threading.Event) -> None:
+def _start_samplers(
+    events: EventSink, wall_ms: Callable[[], float], stop: threading.Event, pid: int | None
+) -> None:
     from cuzktop.sources.host import HostSampler  # noqa: PLC0415 (a report doesn't need it)
     from cuzktop.sources.nvml import NvmlSampler  # noqa: PLC0415 (to be replaced in tests)
+    from cuzktop.sources.ordinals import read_choice  # noqa: PLC0415 (the same)
 
-    NvmlSampler(events, wall_ms, stop).start()
-    HostSampler(events, wall_ms, stop).start()
+    host = HostSampler(events, wall_ms, stop, daemon_pid=pid)
+    host.start()
+    NvmlSampler(events, wall_ms, stop, choice=lambda: read_choice(host.daemon_pid)).start()
 
 
 def _stream_of(log: Path) -> int | None:

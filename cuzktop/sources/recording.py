@@ -28,6 +28,7 @@ from cuzktop.dataclass import dataclass
 from cuzktop.errors import CuzktopError, SourceUnreadableError, UsageError
 from cuzktop.events import (
     Event,
+    GpuProcess,
     GpuSampled,
     GpuSamplerNote,
     HostSampled,
@@ -178,6 +179,9 @@ def _from_json(kind: type[_Reading], told: dict[str, Any]) -> _Reading | None:
     values: dict[str, Any] = {}
     for name, types in _fields("G" if kind is GpuSampled else "H").items():
         value = told.get(name)
+        if name == "processes":
+            values[name] = _processes(value)
+            continue
         if isinstance(value, int) and abs(value) >= MAX_WHOLE:
             value = None
         if float in types and type(value) is int:
@@ -189,6 +193,20 @@ def _from_json(kind: type[_Reading], told: dict[str, Any]) -> _Reading | None:
         elif name not in kind._field_defaults:
             return None
     return kind(**values)
+
+
+def _processes(told: object) -> tuple[GpuProcess, ...] | None:
+    """A card's processes, each [pid, bytes, name, here]; None unless all of them are in order."""
+    if not isinstance(told, list):
+        return None
+    found = []
+    for one in told:
+        match one:
+            case [int(pid), int() | None as used, str() | None as name, bool(here)]:
+                found.append(GpuProcess(pid, used, name, here))
+            case _:
+                return None
+    return tuple(found)
 
 
 def _gpu_reading(told: dict[str, Any]) -> GpuSampled | None:

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from cuzktop.events import Event, GpuSampled, GpuSamplerNote
+from cuzktop.events import Event, GpuProcess, GpuSampled, GpuSamplerNote
 from cuzktop.sources.nvml import (
+    GpmFigures,
     GpuReadError,
     NumberField,
     NvmlSampler,
@@ -25,6 +26,7 @@ from cuzktop.sources.nvml import (
     read_once,
     sample,
 )
+from cuzktop.sources.ordinals import CudaChoice
 
 _T = TypeVar("_T")
 
@@ -71,13 +73,22 @@ class FakeCard:
             "temperature_c": 41.0,
             "clock_reasons": 0.0,
             "utilization_pct": 90.0,
+            "pcie_gen": 5.0,
+            "pcie_width": 16.0,
+            "pcie_gen_max": 5.0,
+            "pcie_width_max": 16.0,
+            "ecc_errors": 0.0,
         }
     )
     memory_v2: tuple[int, int] | GpuReadError = (40 * GIB, 141 * GIB)
     memory_v1: tuple[int, int] | GpuReadError = (41 * GIB, 141 * GIB)
     samples: list[tuple[int, float]] | GpuReadError = field(default_factory=list)
     gpm_pct: float | GpuReadError = 45.0
+    rates: tuple[float | None, float | None] = (9e9, 1e9)  # host to device, device to host
     find: GpuReadError | None = None
+    name: str = "NVIDIA H200"
+    processes: list[GpuProcess] | GpuReadError = field(default_factory=list)
+    faults: list[int] | GpuReadError = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -134,7 +145,7 @@ class FakeReader:
     def text(self, handle: object, what: TextField) -> str:
         self._card(handle, what)
         assert isinstance(handle, Handle)
-        return {"uuid": f"GPU-{handle.gpu}", "name": "NVIDIA H200"}[what]
+        return {"uuid": f"GPU-{handle.gpu}", "name": self.cards[handle.gpu].name}[what]
 
     def number(self, handle: object, what: NumberField) -> float:
         return self._give(self._card(handle, what).numbers[what])
@@ -157,14 +168,25 @@ class FakeReader:
         assert isinstance(handle, Handle)
         mark["gpu"] = handle.gpu
 
-    def gpm_util_pct(self, earlier: object, later: object) -> float:
+    def gpm(self, earlier: object, later: object) -> GpmFigures:
         assert isinstance(earlier, dict)
         assert isinstance(later, dict)
         self.calls["gpm_metrics"] += 1
         self.calls_of_gpu[later["gpu"]] += 1
         self.gpm_intervals_ms.append(later["at_ms"] - earlier["at_ms"])
         card: FakeCard = later["card"]
-        return self._give(card.gpm_pct)
+        return GpmFigures(self._give(card.gpm_pct), 38.0, *card.rates)
+
+    def processes(self, handle: object) -> Sequence[GpuProcess]:
+        return self._give(self._card(handle, "processes", calls=2).processes)
+
+    def watch_faults(self, handle: object) -> object:
+        self._give(self._card(handle, "watch", calls=2).faults)
+        return handle
+
+    def next_fault(self, watch: object) -> int | None:
+        faults = self._give(self._card(watch, "faults").faults)
+        return faults.pop(0) if faults else None
 
 
 def step(reader: FakeReader, state: SamplerState) -> list[GpuSampled | GpuSamplerNote]:
@@ -211,6 +233,16 @@ def test_the_second_reading_has_everything() -> None:
             memory_total_bytes=141 * GIB,
             held_down=None,
             name="NVIDIA H200",
+            uuid="GPU-0",
+            sm_util_pct=38.0,
+            host_to_device_bytes_per_s=9e9,
+            device_to_host_bytes_per_s=1e9,
+            pcie_gen=5,
+            pcie_width=16,
+            pcie_gen_max=5,
+            pcie_width_max=16,
+            ecc_errors=0,
+            processes=(),
         )
     ]
 
@@ -242,7 +274,7 @@ def test_the_second_reading_has_everything() -> None:
         ),
     ],
 )
-def test_a_tick_takes_at_most_eight_calls_a_card_and_no_slow_ones(card: FakeCard) -> None:
+def test_a_tick_takes_at_most_nine_calls_a_card_and_no_slow_ones(card: FakeCard) -> None:
     clock = Clock()
     reader = FakeReader(card, FakeCard(), clock=clock)
     state = SamplerState()
@@ -256,7 +288,7 @@ def test_a_tick_takes_at_most_eight_calls_a_card_and_no_slow_ones(card: FakeCard
         step(reader, state)
         if reader.calls["uuid"]:
             continue  # a card that was looked for again
-        assert max(reader.calls_of_gpu.values()) <= 8, reader.calls
+        assert max(reader.calls_of_gpu.values()) <= 9, reader.calls
         assert reader.calls["start"] == reader.calls["name"] == 0
 
 
@@ -278,11 +310,107 @@ def test_slow_fields_all_come_round_when_ticks_are_rare() -> None:
     clock = Clock()
     reader = FakeReader(FakeCard(), clock=clock)
     state = SamplerState()
-    for _ in range(8):
+    for _ in range(18):
         step(reader, state)
         clock.now_ms += 70_000.0
     assert min(reader.calls[name] for name in ("temperature_c", "memory_clock_mhz")) >= 2
-    assert min(reader.calls[name] for name in ("mig_mode", "power_limit_w")) >= 2
+    assert min(reader.calls[name] for name in ("mig_mode", "power_limit_w", "ecc_errors")) >= 2
+    assert min(reader.calls[name] for name in ("pcie_gen", "pcie_width", "faults")) >= 2
+    assert reader.calls["processes"] >= 4
+
+
+# ------------------------------------------------------------------------------- beside it
+
+
+def test_the_link_is_read_while_the_card_is_busy_and_stays_known_after() -> None:
+    card = FakeCard(gpm_pct=2.0)
+    card.numbers |= {"pcie_gen": 1.0, "pcie_width": 4.0}  # an idle link is turned down
+    reader = FakeReader(card, clock=Clock())
+    state = SamplerState()
+    idle = [readings(tick)[0] for tick in ticks(reader, state, 20)][-1]
+    assert (idle.pcie_gen, idle.pcie_width) == (None, None)
+    assert (idle.pcie_gen_max, idle.pcie_width_max) == (5, 16)
+    card.gpm_pct = 60.0
+    card.numbers |= {"pcie_gen": 5.0, "pcie_width": 8.0}
+    busy = [readings(tick)[0] for tick in ticks(reader, state, 20)][-1]
+    assert (busy.pcie_gen, busy.pcie_width) == (5, 8)
+    card.gpm_pct = 0.0
+    card.numbers |= {"pcie_gen": 1.0, "pcie_width": 4.0}
+    after = [readings(tick)[0] for tick in ticks(reader, state, 90)][-1]
+    assert (after.pcie_gen, after.pcie_width) == (5, 8)
+
+
+def test_pcie_rates_are_not_mixed_up_and_need_gpm() -> None:
+    card = FakeCard(rates=(1.0, 9.0))
+    last = [readings(t)[0] for t in ticks(FakeReader(card, clock=Clock()), SamplerState(), 2)][-1]
+    assert (last.host_to_device_bytes_per_s, last.device_to_host_bytes_per_s) == (1.0, 9.0)
+    card.numbers["gpm_supported"] = 0.0
+    last = [readings(t)[0] for t in ticks(FakeReader(card, clock=Clock()), SamplerState(), 2)][-1]
+    assert last.host_to_device_bytes_per_s is last.device_to_host_bytes_per_s is None
+    assert last.sm_util_pct is None
+
+
+@pytest.mark.parametrize("rate", [-1.0, float("nan"), 1e15])
+def test_a_rate_that_cannot_be_is_unknown(rate: float) -> None:
+    card = FakeCard(rates=(rate, 2.0))
+    last = [readings(t)[0] for t in ticks(FakeReader(card, clock=Clock()), SamplerState(), 2)][-1]
+    assert (last.host_to_device_bytes_per_s, last.device_to_host_bytes_per_s) == (None, 2.0)
+
+
+def test_processes_are_listed_and_one_that_came_later_too() -> None:
+    card = FakeCard(processes=[GpuProcess(7, GIB, "cuzk-daemon")])
+    reader = FakeReader(card, clock=Clock())
+    state = SamplerState()
+    assert readings(step(reader, state))[0].processes == (GpuProcess(7, GIB, "cuzk-daemon"),)
+    card.processes = [GpuProcess(7, GIB), GpuProcess(8, None, here=False)]
+    later = [readings(tick)[0] for tick in ticks(reader, state, 12)][-1]
+    assert later.processes == (GpuProcess(7, GIB), GpuProcess(8, None, here=False))
+
+
+def test_a_list_of_processes_that_is_refused_is_unknown_and_said() -> None:
+    reader = FakeReader(FakeCard(processes=unsupported()), clock=Clock())
+    said = [event for tick in ticks(reader, SamplerState(), 30) for event in tick]
+    assert readings(said)[-1].processes is None
+    assert notes(said) == ["GPU 0: no processes (Not Supported)"]
+
+
+def test_a_critical_event_is_said_with_what_it_means() -> None:
+    card = FakeCard()
+    reader = FakeReader(card, clock=Clock())
+    state = SamplerState()
+    list(ticks(reader, state, 3))
+    assert isinstance(card.faults, list)
+    card.faults += [13, 79]
+    later = [event for tick in ticks(reader, state, 10) for event in tick]
+    assert readings(later)[-1].xid == 79
+    assert notes(later) == ["GPU 0: XID 79 (the card has fallen off the bus)"]
+
+
+def test_uncorrected_memory_errors_are_said() -> None:
+    card = FakeCard()
+    card.numbers["ecc_errors"] = 3.0
+    first = step(FakeReader(card, clock=Clock()), SamplerState())
+    assert readings(first)[0].ecc_errors == 3
+    assert notes(first) == ["GPU 0: 3 uncorrected memory errors since the driver was loaded"]
+
+
+def test_cards_bear_the_daemons_numbers_and_follow_a_daemon_that_starts_anew() -> None:
+    choice = [CudaChoice("1,0")]
+    reader = FakeReader(FakeCard(gpm_pct=10.0), FakeCard(gpm_pct=90.0), clock=Clock())
+    state = SamplerState(choice=lambda: choice[-1])
+    found = {one.gpu: one for one in readings([e for t in ticks(reader, state, 2) for e in t])}
+    assert {gpu: one.util_pct for gpu, one in found.items()} == {1: 10.0, 0: 90.0}
+    assert found[0].uuid == "GPU-1"
+    choice.append(CudaChoice())
+    found = {one.gpu: one for one in readings([e for t in ticks(reader, state, 12) for e in t])}
+    assert {gpu: one.util_pct for gpu, one in found.items()} == {0: 10.0, 1: 90.0}
+
+
+def test_a_number_that_is_not_sure_is_said() -> None:
+    reader = FakeReader(FakeCard(), FakeCard(name="NVIDIA L4"), clock=Clock())
+    said = notes([event for tick in ticks(reader, SamplerState(), 3) for event in tick])
+    assert len(said) == 2
+    assert all("CUDA_DEVICE_ORDER=PCI_BUS_ID" in text for text in said)
 
 
 # ------------------------------------------------------------------------------- utilisation
@@ -705,6 +833,33 @@ def test_a_call_that_hangs_does_not_keep_the_program_from_ending() -> None:
     assert sampler.daemon  # the interpreter's exit doesn't wait for it
     released.set()
     sampler._stop_event.set()
+    sampler.join(timeout=10)
+
+
+def test_a_card_that_hangs_holds_up_no_other() -> None:
+    released = threading.Event()
+    cards = [FakeCard(), FakeCard(), FakeCard()]
+    clock = Clock()
+
+    class Hanging(FakeReader):
+        def memory_bytes(self, handle: object, *, v2: bool) -> tuple[int, int]:
+            assert isinstance(handle, Handle)
+            if handle.gpu == 0 and self.calls["memory"] > 3:
+                released.wait(60)
+            return super().memory_bytes(handle, v2=v2)
+
+    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    stop = threading.Event()
+    sampler = NvmlSampler(events, clock, stop, reader=Hanging(*cards, clock=clock), period_s=0.5)
+    sampler.start()
+    counts: Counter[int] = Counter()
+    while min(counts[1], counts[2]) < 4:
+        event = events.get(timeout=30)
+        if isinstance(event, GpuSampled):
+            counts[event.gpu] += 1
+    assert counts[0] <= 2
+    stop.set()
+    released.set()
     sampler.join(timeout=10)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,7 +14,8 @@ from typing import Any
 import pynvml
 import pytest
 
-from cuzktop.events import GpuSampled, GpuSamplerNote
+from cuzktop.events import GpuProcess, GpuSampled, GpuSamplerNote
+from cuzktop.sources import nvml
 from cuzktop.sources.nvml import (
     ErrorKind,
     GpuReadError,
@@ -63,6 +65,8 @@ class FakeLibrary:
         self.handle = ctypes.create_string_buffer(8)
         self.null_handles = False
         self.power_type = 1  # unsigned int
+        self.processes: list[tuple[int, int]] = []
+        self.faults: list[int] = []
 
     def __getattr__(self, name: str) -> Callable[..., int]:
         answer: Callable[..., None] | None = getattr(type(self), f"_{name}", None)
@@ -73,7 +77,11 @@ class FakeLibrary:
             self.calls[name] += 1
             if status := self.status.get(name, 0):
                 return status
+            if name == "nvmlEventSetWait_v2" and not self.faults:
+                return 10  # timeout
             answer(self, *arguments)
+            if "RunningProcesses" in name and arguments[2] is None and self.processes:
+                return 7  # insufficient size
             return 0
 
         return call
@@ -177,11 +185,50 @@ class FakeLibrary:
 
     def _nvmlGpmMetricsGet(self, request: Any) -> None:
         asked = request._obj
-        assert (asked.version, asked.numMetrics, asked.metrics[0].metricId) == (1, 1, 1)
+        assert asked.version == 1
         assert asked.sample1
         assert asked.sample2
-        asked.metrics[0].nvmlReturn = self.status.get("metric", 0)
-        asked.metrics[0].value = 42.5
+        for metric in asked.metrics[: asked.numMetrics]:
+            metric.nvmlReturn = self.status.get(f"metric {metric.metricId}", 0)
+            metric.value = {1: 42.5, 2: 38.5, 20: 7.0, 21: 900.0}[metric.metricId]
+
+    def _nvmlDeviceGetCurrPcieLinkGeneration(self, _: Any, generation: Any) -> None:
+        generation._obj.value = 4
+
+    def _nvmlDeviceGetCurrPcieLinkWidth(self, _: Any, lanes: Any) -> None:
+        lanes._obj.value = 8
+
+    def _nvmlDeviceGetMaxPcieLinkGeneration(self, _: Any, generation: Any) -> None:
+        generation._obj.value = 5
+
+    def _nvmlDeviceGetMaxPcieLinkWidth(self, _: Any, lanes: Any) -> None:
+        lanes._obj.value = 16
+
+    def _nvmlDeviceGetTotalEccErrors(self, _: Any, kind: Any, since: Any, count: Any) -> None:
+        assert (kind.value, since.value) == (1, 0)  # uncorrected, since the driver was loaded
+        count._obj.value = 2
+
+    def _nvmlDeviceGetComputeRunningProcesses_v3(self, _: Any, count: Any, into: Any) -> None:
+        if into is None:
+            count._obj.value = len(self.processes)
+            return
+        count._obj.value = len(self.processes)
+        for slot, (pid, used) in zip(into, self.processes, strict=False):
+            slot.pid, slot.usedGpuMemory = pid, used
+
+    def _nvmlSystemGetProcessName(self, pid: Any, text: Any, _: Any) -> None:
+        text.value = {4711: b"/opt/cuzk/cuzk-daemon --config x"}[pid.value]
+
+    def _nvmlEventSetCreate(self, watch: Any) -> None:
+        self._give_handle(None, watch)
+
+    def _nvmlDeviceRegisterEvents(self, _: Any, kinds: Any, watch: Any) -> None:
+        assert kinds.value == 8  # critical errors alone
+        assert watch
+
+    def _nvmlEventSetWait_v2(self, _: Any, event: Any, timeout_ms: Any) -> None:
+        assert timeout_ms.value == 0
+        event._obj.eventType, event._obj.eventData = 8, self.faults.pop(0)
 
 
 @pytest.fixture
@@ -210,8 +257,57 @@ def test_the_binding_gives_every_field(library: FakeLibrary) -> None:
         memory_total_bytes=141 * GIB,
         held_down="power cap",
         name="NVIDIA H200",
+        uuid="GPU-1234",
+        sm_util_pct=38.5,
+        host_to_device_bytes_per_s=900.0 * 2**20,
+        device_to_host_bytes_per_s=7.0 * 2**20,
+        pcie_gen=4,
+        pcie_width=8,
+        pcie_gen_max=5,
+        pcie_width_max=16,
+        ecc_errors=2,
+        processes=(),
     )
     assert library.calls["nvmlInitWithFlags"] == 1
+
+
+def test_processes_have_their_names_where_pids_are_the_hosts(
+    library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvml, "_is_first_namespace", lambda: True)
+    library.processes = [(os.getpid(), 3 * GIB), (2**22 + 1, 2**64 - 1)]
+    reader = PynvmlReader()
+    reader.start()
+    name = Path("/proc/self/comm").read_text().strip()
+    assert reader.processes(reader.find(0, None)) == [
+        GpuProcess(os.getpid(), 3 * GIB, name),
+        GpuProcess(2**22 + 1, None, None),  # gone, and the driver doesn't say what it used
+    ]
+
+
+def test_in_a_container_the_driver_names_processes_that_it_counts_as_the_host_does(
+    library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvml, "_is_first_namespace", lambda: False)
+    library.processes = [(4711, 3 * GIB)]
+    reader = PynvmlReader()
+    reader.start()
+    assert reader.processes(reader.find(0, None)) == [
+        GpuProcess(4711, 3 * GIB, "cuzk-daemon", here=False)
+    ]
+
+
+def test_critical_events_are_taken_without_waiting(library: FakeLibrary) -> None:
+    clock = Clock()
+    state = SamplerState()
+    reader = PynvmlReader()
+    library.faults = [48]
+    found: list[GpuSampled | GpuSamplerNote] = []
+    for _ in range(8):
+        found += sample(reader, clock, state)
+        clock.now_ms += 1000.0
+    assert readings(found)[-1].xid == 48
+    assert any("XID 48 (uncorrected memory error)" in text for text in notes(found))
 
 
 def test_the_binding_reads_the_sample_buffer_from_where_it_left_off(library: FakeLibrary) -> None:
@@ -236,6 +332,8 @@ def test_an_older_driver_is_read_by_its_older_functions(library: FakeLibrary) ->
         "nvmlDeviceGetMemoryInfo_v2",
         "nvmlGpmQueryDeviceSupport",
         "nvmlDeviceGetMigMode",
+        "nvmlDeviceGetTotalEccErrors",
+        "nvmlEventSetCreate",
     }
     library.status["field"] = 3
     library.power_type = 3
@@ -275,7 +373,7 @@ def test_statuses_mean_what_the_sampler_expects(
 
 
 def test_a_metric_that_failed_on_its_own_is_no_figure(library: FakeLibrary) -> None:
-    library.status["metric"] = 3
+    library.status["metric 1"] = 3
     clock = Clock()
     (reading,) = readings(read_once(PynvmlReader(), clock.sleep, clock))
     assert reading.util_source == "samples"

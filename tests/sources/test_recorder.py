@@ -168,7 +168,9 @@ class Session:
         events: queue.SimpleQueue[Event],
         wall_ms: Callable[[], float],
         stop: threading.Event,
+        pid: int | None,
     ) -> None:
+        assert pid is None
         assert wall_ms() > 0
         assert not stop.is_set()
         for event in (GPU, NO_GPU, HOST, NO_GPU._replace(text="")):

@@ -22,6 +22,7 @@ from cuzktop.dataclass import replace
 from cuzktop.errors import CuzktopError, SourceUnreadableError, UsageError
 from cuzktop.events import (
     Event,
+    GpuProcess,
     GpuSampled,
     GpuSamplerNote,
     HostSampled,
@@ -155,6 +156,22 @@ def read_log(blocks: Sequence[bytes]) -> list[str]:
 
 
 # ---------------------------------------------------------------- the format
+
+
+def test_processes_of_a_card_come_back_as_they_were() -> None:
+    processes = (
+        GpuProcess(4711, 40 << 30, "cuzk-daemon"),
+        GpuProcess(12, None, None, here=False),
+    )
+    for reading in (GPU._replace(processes=processes), GPU._replace(processes=())):
+        text = recording._to_json(reading)
+        assert recording._gpu_reading(json.loads(text)) == reading
+
+
+@pytest.mark.parametrize("told", [5, [7], [[1, 2, "x"]], [["1", 2, "x", True]], [[1, 2, 3, True]]])
+def test_processes_that_are_none_are_unknown(told: object) -> None:
+    text = {**json.loads(recording._to_json(GPU)), "processes": told}
+    assert recording._gpu_reading(text) == GPU
 
 
 def test_a_recording_is_lines_of_text(path: Path) -> None:
