@@ -35,7 +35,8 @@ examples:
   cuzktop doctor                                what is missing here, and what mends it
   cuzktop record FILE --log LOG                 keep lines and readings; cuzktop replay FILE
 
-exit status: 0 fine; 1 the log holds no cuzk line; 2 usage, or a source that can't be read
+exit status: 0 fine; 1 the log holds no cuzk line, or nothing was found; 2 usage, or a source
+that can't be read; 70 an error of cuzktop's own; 130 after Ctrl-C
 """
 
 
@@ -79,6 +80,18 @@ _seconds = _number(0.1, 86_400, "number of seconds between 0.1 and 86400")
 _speed = _number(0.01, 10_000, "speed between 0.01 and 10000")
 _position = _number(0, 1e9, "number of seconds from 0 on")
 _age = _number(10, 1e9, "number of seconds from 10 on")
+
+
+def _name(text: str) -> str:
+    """The name of a file, a unit, an address: an empty one is a script's variable, not set."""
+    if not text.strip():
+        message = "it is empty (is a variable of the command not set?)"
+        raise argparse.ArgumentTypeError(message)
+    return text
+
+
+def _path(text: str) -> Path:
+    return Path(_name(text))
 
 
 def _since(text: str) -> Since:
@@ -133,13 +146,16 @@ def _add_daemon(parser: argparse.ArgumentParser) -> None:
     """Where the log is, when it isn't named: a process, a unit of the journal."""
     parser.add_argument("--pid", type=_whole, metavar="PID", help="the daemon, if several run")
     parser.add_argument(
-        "--journal", metavar="UNIT", help="read the journal of this systemd unit (cuzk)"
+        "--journal",
+        type=_name,
+        metavar="UNIT",
+        help="read the journal of this systemd unit (cuzk)",
     )
 
 
 def _add_samples(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--samples", type=Path, metavar="CSV", help="readings by nvidia-smi --format=csv -lms N"
+        "--samples", type=_path, metavar="CSV", help="readings by nvidia-smi --format=csv -lms N"
     )
     parser.add_argument(
         "--samples-utc", action="store_true", help="their clock is UTC, not the local time"
@@ -188,13 +204,16 @@ def main_parser() -> argparse.ArgumentParser:
         usage="cuzktop [LOG | -] [options]\n"
         "       cuzktop {snapshot,report,diff,trace,record,replay,doctor} ...",
     )
-    parser.add_argument("log", nargs="?", metavar="LOG", help="the daemon's log; - reads stdin")
+    parser.add_argument(
+        "log", nargs="?", type=_name, metavar="LOG", help="the daemon's log; - reads stdin"
+    )
     parser.add_argument("--version", action="version", version=f"cuzktop {__version__}")
     parser.add_argument("--list", action="store_true", help="name the daemons that run here")
     parser.add_argument("--list-demos", action="store_true", help="name the canned logs")
     _add_daemon(parser)
     parser.add_argument(
         "--status",
+        type=_name,
         metavar="URL",
         help="the daemon's status address (from its config if it has one)",
     )
@@ -228,7 +247,9 @@ def snapshot_parser() -> argparse.ArgumentParser:
         prog="cuzktop snapshot",
         description="One picture, right after the last complete line of LOG, as text or JSON.",
     )
-    parser.add_argument("log", nargs="?", metavar="LOG", help="the daemon's log; - reads stdin")
+    parser.add_argument(
+        "log", nargs="?", type=_name, metavar="LOG", help="the daemon's log; - reads stdin"
+    )
     parser.add_argument("-n", type=_whole, metavar="N", help="repeat it N times")
     parser.add_argument(
         "-d", "--delay", type=_seconds, metavar="SECS", help="repeat it every SECS seconds"
@@ -246,7 +267,9 @@ def report_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="cuzktop report", description="The whole of LOG, summed up, as text, Markdown or JSON."
     )
-    parser.add_argument("log", nargs="?", metavar="LOG", help="the daemon's log; - reads stdin")
+    parser.add_argument(
+        "log", nargs="?", type=_name, metavar="LOG", help="the daemon's log; - reads stdin"
+    )
     _add_daemon(parser)
     _add_rotated(parser)
     parser.add_argument(
@@ -278,9 +301,9 @@ def record_parser() -> argparse.ArgumentParser:
         " Ctrl-C ends it.",
     )
     parser.add_argument(
-        "file", metavar="FILE", type=Path, help="a new file; FILE.1 comes beside it"
+        "file", metavar="FILE", type=_path, help="a new file; FILE.1 comes beside it"
     )
-    parser.add_argument("--log", metavar="LOG", help="the daemon's log; - reads stdin")
+    parser.add_argument("--log", type=_name, metavar="LOG", help="the daemon's log; - reads stdin")
     _add_daemon(parser)
     parser.add_argument(
         "--max-size", type=_bytes, metavar="SIZE", help="drop what is oldest beyond it (1G)"
@@ -295,7 +318,7 @@ def replay_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="cuzktop replay", description="Play a recording on the screen, in its own time."
     )
-    parser.add_argument("log", metavar="FILE", help="what cuzktop record wrote")
+    parser.add_argument("log", type=_name, metavar="FILE", help="what cuzktop record wrote")
     parser.add_argument("--speed", type=_speed, default=1.0, metavar="X", help="times as fast (1)")
     parser.add_argument(
         "--at", metavar="TIME", help="seconds after its beginning, or a time (UTC): 14:30:05"
@@ -321,7 +344,7 @@ def diff_parser() -> argparse.ArgumentParser:
         prog="cuzktop diff",
         description="Compare logs or recordings: two side by side, more as a sweep.",
     )
-    parser.add_argument("logs", nargs="+", metavar="LOG", help="two logs or more")
+    parser.add_argument("logs", nargs="+", type=_name, metavar="LOG", help="two logs or more")
     _add_rotated(parser)
     parser.add_argument("-C", "--no-color", action="store_true", help="no colours")
     parser.add_argument("-U", "--ascii", action="store_true", help="ASCII characters only")
@@ -336,9 +359,16 @@ def trace_parser() -> argparse.ArgumentParser:
         prog="cuzktop trace",
         description="Write LOG as a trace that Perfetto (ui.perfetto.dev) and Chrome open.",
     )
-    parser.add_argument("log", nargs="?", metavar="LOG", help="the daemon's log; - reads stdin")
     parser.add_argument(
-        "-o", "--output", required=True, metavar="FILE", help="the trace; - is standard output"
+        "log", nargs="?", type=_name, metavar="LOG", help="the daemon's log; - reads stdin"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        type=_name,
+        metavar="FILE",
+        help="the trace; - is standard output",
     )
     parser.add_argument(
         "--demo", nargs="?", const="", metavar="NAME", help="a canned log (see --list-demos)"
@@ -356,9 +386,9 @@ def doctor_parser() -> argparse.ArgumentParser:
         description="What cuzktop finds here, what is missing, and the command that mends it.",
         epilog="exit status: 1 when a check failed",
     )
-    parser.add_argument("log", nargs="?", metavar="LOG", help="the daemon's log")
+    parser.add_argument("log", nargs="?", type=_name, metavar="LOG", help="the daemon's log")
     _add_daemon(parser)
-    parser.add_argument("--status", metavar="URL", help="the daemon's status address")
+    parser.add_argument("--status", type=_name, metavar="URL", help="the daemon's status address")
     parser.add_argument("-C", "--no-color", action="store_true", help="no colours")
     parser.add_argument("-U", "--ascii", action="store_true", help="ASCII characters only")
     parser.add_argument("--json", action="store_true", help="the JSON document")

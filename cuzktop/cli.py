@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO, TypedDict
 from cuzktop import arguments
 from cuzktop.dataclass import replace
 from cuzktop.errors import (
+    EXIT_INTERNAL,
     EXIT_NOTHING_FOUND,
     EXIT_OK,
     EXIT_UNREADABLE,
@@ -55,7 +56,6 @@ RECORDING = b"cuzktop-recording "  # how a recording begins
 BESIDE_KEPT = 30_000  # of a recording's readings, for a snapshot: an hour of eight GPUs
 YOUNG_OBJECTS = 20_000  # between two looks for garbage: importing makes none, reading little
 INTERRUPTED = 130
-EXIT_INTERNAL = 70  # sysexits' EX_SOFTWARE
 JOURNAL_LINES = 100_000  # of a unit's journal, for a picture: a few hours of a fast GPU
 
 
@@ -249,7 +249,7 @@ def _journal_since_s(since: Since) -> float:
     return max(0.0, instant_ms(since, wall_ms()) / 1000.0)
 
 
-def _source(log: Log, scanner: LogScanner) -> Source:
+def _source(log: Log, scanner: LogScanner, parser: LogParser) -> Source:
     from cuzktop.frame import Source as SourceFigures  # noqa: PLC0415
 
     counts = scanner.counts
@@ -260,7 +260,20 @@ def _source(log: Log, scanner: LogScanner) -> Source:
         events=counts.events,
         torn=counts.torn,
         unparsed=counts.unparsed,
+        note=_damage(log, scanner, parser),
     )
+
+
+def _damage(log: Log, scanner: LogScanner, parser: LogParser) -> str:
+    """What of a recording could not be used, said on standard error too; empty for a log."""
+    if parser is scanner:
+        return ""
+    from cuzktop.sources.recording import RecordingParser  # noqa: PLC0415
+
+    text = parser.damage.text() if isinstance(parser, RecordingParser) else ""
+    if text:
+        _say(f"{log.name}: {text}")
+    return text
 
 
 def _ours(scanner: LogScanner) -> bool:
@@ -270,17 +283,26 @@ def _ours(scanner: LogScanner) -> bool:
 
 def _warn_foreign(log: Log, scanner: LogScanner) -> int:
     """Say on standard error why nothing was found; the exit status."""
-    what = "holds no cuzk line" if scanner.counts.bytes else "is empty"
-    if scanner.counts.bytes and not _is_stream(log):
-        from cuzktop.sources.files import open_log, sniff  # noqa: PLC0415
-
-        with open_log(log.path) as file:
-            what = sniff(file.read(SNIFF_BYTES)) or what
+    what = _why_foreign(log, scanner)
     _say(
         f"{log.name} {what}: is it the daemon's log, with standard output and error"
         " (cuzk > log 2>&1)?"
     )
     return EXIT_NOTHING_FOUND
+
+
+def _why_foreign(log: Log, scanner: LogScanner) -> str:
+    if _is_stream(log):
+        return "holds no cuzk line" if scanner.counts.bytes else "is empty"
+    from cuzktop.sources.files import open_log, sniff  # noqa: PLC0415
+
+    with open_log(log.path) as file:
+        first = file.read(SNIFF_BYTES)
+    if not first:
+        return "is empty"
+    if not first.strip(b"\0"):  # what a truncation leaves under a writer that goes on at its place
+        return "begins with NUL bytes and holds no cuzk line"
+    return sniff(first) or "holds no cuzk line"
 
 
 def _samples_of(options: argparse.Namespace) -> tuple[Path, bool] | None:
@@ -334,8 +356,7 @@ def _report(options: argparse.Namespace) -> int:
         if not options.json:
             summary.on_row = lambda run, row: tallies.setdefault(run.index, RowsTally()).add(row)
         summary.read(blocks, parser)
-        _warn_damaged(log, parser, scanner)
-        source = _source(log, scanner)
+        source = _source(log, scanner, parser)
         if options.json:
             write_report(
                 sys.stdout,
@@ -408,15 +429,6 @@ def _is_recording(path: Path) -> bool:
 
     with open_log(path) as file:
         return next(read_blocks(file, len(RECORDING)), b"") == RECORDING
-
-
-def _warn_damaged(log: Log, parser: LogParser, scanner: LogScanner) -> None:
-    if parser is scanner:
-        return
-    from cuzktop.sources.recording import RecordingParser  # noqa: PLC0415
-
-    if isinstance(parser, RecordingParser) and (text := parser.damage.text()):
-        _say(f"{log.path}: {text}")
 
 
 def _measured(run: Run, readings: Readings | None) -> Mapping[int, Measured]:
@@ -529,7 +541,7 @@ def _one_snapshot(options: argparse.Namespace, log: Log, *, first: bool) -> int:
         run = picture.model.run
         until = math.inf if run.epoch_us is None else run.epoch_us / 1000.0 + run.clock
         picture.feed(event for event in beside if event.at_ms <= until)
-    frame = picture.frame(source=_source(log, scanner), now_ms=_now_ms(scanner, picture))
+    frame = picture.frame(source=_source(log, scanner, parser), now_ms=_now_ms(scanner, picture))
     if options.json:
         _print_json(snapshot_document(frame))
     else:
@@ -561,26 +573,20 @@ def _tail(
     path = log.path
     if not stream and not _is_recording(path):
         return _tail_blocks(path, since), scanner
-    from cuzktop.sources.recording import RecordingParser, as_log, recording_tail  # noqa: PLC0415
+    from cuzktop.sources.recording import (  # noqa: PLC0415
+        RecordingParser,
+        as_log,
+        recording_since,
+        recording_tail,
+    )
 
-    if stream:
-        return as_log(_open(log), scanner, on_event=take)
-    back_ms: float = START_BACK_MS
-    max_bytes = START_BACK_BYTES
+    if stream or since == EVERYTHING:
+        return as_log(_open(log), scanner, path=None if stream else path, on_event=take)
     if since is not None:
-        if since == EVERYTHING:
-            return as_log(_open(log), scanner, path=path, on_event=take)
-        back_ms, max_bytes = _back_ms(since), sys.maxsize
-    tail = recording_tail(path, back_ms=back_ms, max_bytes=max_bytes)
+        tail = recording_since(path, since)
+    else:
+        tail = recording_tail(path, back_ms=START_BACK_MS, max_bytes=START_BACK_BYTES)
     return tail, RecordingParser(scanner, take, name=str(path))
-
-
-def _back_ms(since: Since) -> float:
-    """How far before a recording's end to begin."""
-    if since.back_ms is None:
-        message = "--since with a time doesn't work for a recording"
-        raise UsageError(message, hint="--since 10m does, and cuzktop replay FILE --at TIME")
-    return since.back_ms
 
 
 def _tail_blocks(path: Path, since: Since | None) -> Iterable[bytes]:
@@ -693,6 +699,7 @@ def _diff(options: argparse.Namespace) -> int:
         blocks, parser, readings = _recorded(log, scanner, None)
         measure = _measure_by(readings)
         figures.append(summarise_for_diff(blocks, parser, name, measure))
+        _damage(log, scanner, parser)
         if not _ours(scanner):
             status = _warn_foreign(log, scanner)
     comparison = compare(figures)
@@ -732,6 +739,7 @@ def _trace(options: argparse.Namespace) -> int:
             f"{options.output}: {counts.events} events of {counts.partitions} partitions;"
             " open it in ui.perfetto.dev"
         )
+    _damage(log, scanner, parser)
     return EXIT_OK if _ours(scanner) else _warn_foreign(log, scanner)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 EXIT_OK = 0
 EXIT_NOTHING_FOUND = 1
 EXIT_UNREADABLE = 2
+EXIT_INTERNAL = 70  # sysexits' EX_SOFTWARE
 
 
 class CuzktopError(Exception):

@@ -85,6 +85,8 @@ MARK = b"TIMELINE,2330,SYNTH_START,porep-1000-1,partition=0\n"
         pytest.param(make_directory, 2, "is a directory", id="directory"),
         pytest.param(make_forbidden, 2, "permission denied", id="no-permission"),
         pytest.param(make(b""), 1, "is empty", id="empty"),
+        pytest.param(make(bytes(5000)), 1, "begins with NUL bytes and holds no", id="nul"),
+        pytest.param(make(bytes(300_000)), 1, "begins with NUL bytes", id="much-nul"),
         pytest.param(make(bytes(range(256)) * 400), 1, "is binary", id="binary"),
         pytest.param(make(b"\x7fELF" + bytes(5000)), 1, "is a program", id="program"),
         pytest.param(make(b"GET / HTTP/1.1\n" * 50), 1, "holds no cuzk line", id="foreign-text"),
@@ -179,6 +181,17 @@ def test_line_ends_do_not_matter(tmp_path: Path, log: Path, capsys: Written) -> 
         (["report", "LOG", "--samples", "none.csv"], "none.csv"),
         (["report", "LOG", "--samples", "LOG"], "no timestamp column"),
         (["nothing-of-this-name"], "no such file"),
+        (["report", ""], "LOG: it is empty (is a variable of the command not set?)"),
+        (["snapshot", " "], "LOG: it is empty"),
+        ([""], "LOG: it is empty"),
+        (["diff", "LOG", ""], "LOG: it is empty"),
+        (["record", ""], "FILE: it is empty"),
+        (["record", "x.rec", "--log", ""], "--log: it is empty"),
+        (["replay", ""], "FILE: it is empty"),
+        (["trace", "LOG", "-o", ""], "--output: it is empty"),
+        (["report", "LOG", "--samples", ""], "--samples: it is empty"),
+        (["--journal", ""], "--journal: it is empty"),
+        (["doctor", "--status", ""], "--status: it is empty"),
     ],
 )
 def test_a_bad_command_line_is_one_line_and_status_2(
@@ -208,6 +221,22 @@ def test_help_names_the_ways_in_and_the_exit_statuses(capsys: Written) -> None:
         assert out.startswith("usage: cuzktop")
         assert out.isascii()
         assert err == ""
+
+
+def test_an_error_of_our_own_is_one_line_and_status_70(
+    log: Path, monkeypatch: pytest.MonkeyPatch, capsys: Written
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("by us")  # noqa: TRY003, EM101 - any error
+
+    monkeypatch.setattr("cuzktop.headless.text.snapshot_text", fails)
+    assert main(["snapshot", str(log)]) == 70
+    _, err = capsys.readouterr()
+    assert err.count("\n") == 1
+    assert "internal error: ZeroDivisionError: by us: please report it" in err
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "70 an error of cuzktop's own" in capsys.readouterr().out
 
 
 def test_version(capsys: Written) -> None:

@@ -109,8 +109,10 @@ def cannot_start(error: OSError) -> Trouble:
     return Trouble(f"{PROGRAM} can't be started ({error.strerror})")
 
 
-def no_lines(unit: str) -> Trouble:
-    """What a unit without any entry means."""
+def no_lines(unit: str, *, since: bool = False) -> Trouble:
+    """What a unit without any entry means, or one without any `since` some time."""
+    if since:
+        return Trouble(f"the journal has no line of {unit} since then", "try an earlier --since")
     return Trouble(f"the journal has no line of {unit}: is that its name", UNITS_HINT)
 
 
@@ -230,7 +232,8 @@ def journal_blocks(
         if _UNKNOWN_FORMAT.search(journalctl.errors):
             continue
         if not some:
-            raise _unreadable(trouble(journalctl.errors, status) or no_lines(unit))
+            nothing = no_lines(unit, since=since_s is not None)
+            raise _unreadable(trouble(journalctl.errors, status) or nothing)
         return
 
 
@@ -372,7 +375,7 @@ class JournalReader(threading.Thread):
         if self._some or (complaint is None and self._clock() - began_ms < SILENT_MS):
             return
         if complaint is None and not self._place.known:
-            complaint = no_lines(self._unit)
+            complaint = no_lines(self._unit, since=self._since_s is not None)
         if complaint is None:
             self._take_back_note()  # it was started again, and the daemon has nothing to say
         else:

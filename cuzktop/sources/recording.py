@@ -36,7 +36,7 @@ from cuzktop.events import (
     SampleEvent,
     SourceNote,
 )
-from cuzktop.settings import MAX_LINE_BYTES, READ_BLOCK_BYTES
+from cuzktop.settings import MAX_LINE_BYTES, READ_BLOCK_BYTES, Since
 from cuzktop.sources.files import (
     LogParser,
     find_start,
@@ -45,6 +45,7 @@ from cuzktop.sources.files import (
     plain_size,
     read_blocks,
 )
+from cuzktop.sources.since import find_since, settle
 
 MAGIC: Final = b"cuzktop-recording "
 VERSION: Final = 1
@@ -866,6 +867,23 @@ def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
         if end:
             yield held + block[:end]
         held = block[end:] if end else held + block
+
+
+def recording_since(path: Path, since: Since) -> Iterator[bytes]:
+    """What a recording has from `since` on, by its log's clock, for a RecordingParser.
+
+    Raises SourceUnreadableError as `open_parts` does.
+    """
+    *older, newest = open_parts(path)
+    with contextlib.ExitStack() as stack:
+        for file in (*older, newest):
+            stack.enter_context(file)
+        since = settle(newest, since)
+        if find_since(newest, since) == 0:
+            for file in older:
+                find_since(file, since)
+                yield from whole_lines(read_blocks(file))
+        yield from read_blocks(newest)
 
 
 def recording_tail(path: Path, *, back_ms: float, max_bytes: int) -> Iterator[bytes]:

@@ -11,8 +11,8 @@ from typing import BinaryIO, NamedTuple
 
 from cuzktop.errors import SourceUnreadableError
 from cuzktop.settings import Since
-from cuzktop.sources.files import STAMP, open_log, read_blocks
-from cuzktop.sources.since import find_since
+from cuzktop.sources.files import STAMP, open_log, plain_size, read_blocks, stamp_ms
+from cuzktop.sources.since import find_since, settle
 
 Tell = Callable[[str, str], object]
 """Called with a note's level (info, warning) and text."""
@@ -69,7 +69,7 @@ def rotated_blocks(path: Path, tell: Tell, since: Since | None = None) -> Iterat
 
     A line may go on in the next file, so nothing is put between them; a line break is where one is
     missing or can't be read. `tell` hears what is read, and of every gap. Never raises for a file
-    that can't be read. Packed files are read from their beginning.
+    that can't be read.
     """
     files = predecessors(path)
     if not files:
@@ -80,6 +80,9 @@ def rotated_blocks(path: Path, tell: Tell, since: Since | None = None) -> Iterat
     with ExitStack() as stack:
         # All at once: a rotation while they are read gives them other names.
         opened = [(one, _open(one.path, stack)) for one in files]
+        if since is not None:  # counted from the end of the log, not of each file
+            newest = _open(path, stack)
+            since = since if isinstance(newest, SourceUnreadableError) else settle(newest, since)
         yield from _blocks(path, opened, tell, since)
 
 
@@ -124,10 +127,14 @@ def _read(
     try:
         if isinstance(file, SourceUnreadableError):
             raise file
+        blocks = read_blocks(file)
         if since is not None:
-            find_since(file, since)
+            if plain_size(file) is None and since.at_ms is not None:
+                blocks = _from_then(blocks, since.at_ms)
+            else:
+                find_since(file, since)
         first = True
-        for block in read_blocks(file):
+        for block in blocks:
             if first:
                 seam.enter(path, block)
                 first = False
@@ -136,6 +143,16 @@ def _read(
     except SourceUnreadableError as error:
         tell("warning", f"a gap: {error}")
         yield b"\n"
+
+
+def _from_then(blocks: Iterator[bytes], since_ms: float) -> Iterator[bytes]:
+    """What a packed file has from a time on; it is searched from its beginning."""
+    for block in blocks:
+        for stamp in STAMP.finditer(block):
+            if stamp_ms(stamp[0]) >= since_ms:
+                yield block[block.rfind(b"\n", 0, stamp.start()) + 1 :]
+                yield from blocks
+                return
 
 
 def _first_bytes(path: Path) -> bytes:

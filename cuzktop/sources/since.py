@@ -12,10 +12,11 @@ from cuzktop.settings import (
     START_BACK_MS,
     Since,
 )
-from cuzktop.sources.files import STAMP, find_start, plain_size, stamp_ms
+from cuzktop.sources.files import MARK, STAMP, find_start, plain_size, stamp_ms
 
 _STEP_BYTES = 256 * 1024  # a daemon at work prints a tracing line within far less
 _FURTHEST_BYTES = 16 * 1024 * 1024
+_NEAR_MS = 60_000.0  # lines without a stamp are taken to be written so soon after the last stamp
 
 
 def instant_ms(since: Since, end_ms: float) -> float:
@@ -39,14 +40,22 @@ def instant_ms(since: Since, end_ms: float) -> float:
         day -= timedelta(days=1)
 
 
+def settle(file: BinaryIO, since: Since) -> Since:
+    """`since` as an instant, by the end of the log in `file`; as it is where that isn't known."""
+    size = plain_size(file)
+    end_ms = None if size is None else _last_stamp_ms(file, size)
+    return since if end_ms is None else Since(at_ms=instant_ms(since, end_ms))
+
+
 def find_since(file: BinaryIO, since: Since) -> int:
     """The byte offset, a line's start, of what was written at `since` or later.
 
     The time stamps of tracing lines are searched by halves, so the cost doesn't grow with the
     file; starts of the daemon in between are no limit. Lines without a stamp between the last
-    stamp before `since` and the first one after it are taken. A log without any stamp is read
-    from as far before its end as was asked for by its TIMELINE, and else as `find_start` does by
-    itself. 0 for what can't be read backwards. A plain file is left standing at the offset.
+    stamp before `since` and the first one after it are taken, unless `since` is so long after that
+    stamp that they were written before it. A log without any stamp is read from as far before its
+    end as was asked for by its TIMELINE, and else as `find_start` does by itself. 0 for what can't
+    be read backwards. A plain file is left standing at the offset.
     """
     size = plain_size(file)
     if size is None or since == EVERYTHING:
@@ -67,14 +76,45 @@ def find_since(file: BinaryIO, since: Since) -> int:
             low = found[0]
     file.seek(low)
     text = file.read(high - low + MAX_LINE_BYTES)
-    start = low
+    start, before_ms = low, wanted_ms
     for stamp in STAMP.finditer(text):
-        if stamp_ms(stamp[0]) >= wanted_ms:
+        at_ms = stamp_ms(stamp[0])
+        if at_ms >= wanted_ms:
             break
+        before_ms = at_ms
         end = text.find(b"\n", stamp.end())
         start = low + (end + 1 if end >= 0 else len(text))
+    start = _without_older(file, start, size, wanted_ms - before_ms)
     file.seek(start)
     return start
+
+
+def _without_older(file: BinaryIO, start: int, size: int, after_ms: float) -> int:
+    """Where to begin if lines without a stamp stand at `start`, and `after_ms` earlier a stamp.
+
+    The next line with a stamp, or the file's end, where they can't have been written so late.
+    """
+    if after_ms <= _NEAR_MS:
+        return start
+    found = _next_stamp(file, start, size)
+    end = size if found is None else found[0]
+    if _span_ms(file, start, end) >= after_ms:
+        return start
+    if found is None:
+        return size
+    back = max(start, end - MAX_LINE_BYTES)
+    file.seek(back)
+    return back + file.read(end - back).rfind(b"\n") + 1
+
+
+def _span_ms(file: BinaryIO, begin: int, end: int) -> float:
+    """How long the lines between two offsets took, by their TIMELINE."""
+    file.seek(begin)
+    first = MARK.search(file.read(min(_STEP_BYTES, end - begin)))
+    back = max(begin, end - _STEP_BYTES)
+    file.seek(back)
+    marks = MARK.findall(file.read(end - back))
+    return float(int(marks[-1]) - int(first[1])) if first and marks else 0.0
 
 
 def _next_stamp(file: BinaryIO, at: int, end: int) -> tuple[int, float] | None:

@@ -380,6 +380,17 @@ def test_the_journal_from_a_time_on(fake: Fake) -> None:
     assert fake.calls[0].endswith("--unit=cuzk --since=@12.500000")
 
 
+def test_a_time_without_a_line_is_no_wrong_name(fake: Fake, running: Start) -> None:
+    fake.then("-- No entries --", status=0)
+    with pytest.raises(SourceUnreadableError) as raised:
+        list(journal_blocks("cuzk", since_s=12.5))
+    assert "no line of cuzk since then: try an earlier --since" in str(raised.value)
+    fake.then()
+    reader = running(rate=100.0, since_s=12.5)
+    reader.emitted.wait(lambda: bool(reader.emitted.notes))
+    assert "no line of cuzk.service since then" in reader.emitted.notes[0].text
+
+
 def test_an_older_journalctl_is_read_once_too(fake: Fake) -> None:
     fake.then(errors="Unknown output format 'short-iso-precise'.", status=1)
     fake.then(line(1), status=0)

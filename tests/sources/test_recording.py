@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cuzktop.analysis.diagnosis import Measured
+from cuzktop.cli import main
 from cuzktop.dataclass import replace
 from cuzktop.errors import CuzktopError, SourceUnreadableError, UsageError
 from cuzktop.events import (
@@ -39,7 +40,7 @@ from cuzktop.model.state import Run
 from cuzktop.parse.scanner import LogScanner
 from cuzktop.picture import Picture
 from cuzktop.reading import LogSummary
-from cuzktop.settings import MAX_LINE_BYTES, START_BACK_BYTES, START_BACK_MS
+from cuzktop.settings import MAX_LINE_BYTES, START_BACK_BYTES, START_BACK_MS, Since
 from cuzktop.sources import recording
 from cuzktop.sources.files import LogParser, find_start, open_log, read_blocks
 from cuzktop.sources.nvml import UTIL_SOURCES
@@ -58,10 +59,12 @@ from cuzktop.sources.recording import (
     open_parts,
     recording_blocks,
     recording_samples,
+    recording_since,
     recording_tail,
 )
 from cuzktop.sources.replay import demo
 from cuzktop.sources.samples import means_by_gpu, read_samples
+from cuzktop.sources.since import find_since
 from tests.canned import log_bytes, record_log
 
 T0_MS = 1_796_029_645_000.0
@@ -921,6 +924,51 @@ def test_the_tail_of_a_recording_in_parts_reaches_into_the_older_one(path: Path)
     for block in recording_tail(path, back_ms=START_BACK_MS, max_bytes=50_000):
         parser.feed(block)
     assert 20_000 < len(Kept.last) < 50_000
+
+
+@pytest.mark.parametrize("since", ["2m", "08:20", "2026-02-19T08:15:30", "09:00"])
+def test_a_recording_begins_at_a_time_as_its_log_does(
+    path: Path, tmp_path: Path, since: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = log_bytes(demo("ninety-percent").log)
+    (tmp_path / "daemon.log").write_bytes(log)
+    record_log(path, log)
+    found = []
+    for file in (tmp_path / "daemon.log", path):
+        os.utime(file, (1.7e9, 1.7e9))
+        assert main(["snapshot", str(file), "--since", since, "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        document["source"].pop("path")
+        for gpu in document["gpus"]:
+            gpu.pop("nvml_note")  # why nothing was measured differs
+        found.append(document)
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("back_s", [5.0, 120.0, 300.0])
+def test_a_time_in_the_older_part_of_a_recording(path: Path, back_s: float) -> None:
+    log = log_bytes(demo("four-gpus").log)
+    assert record_log(path, log, max_bytes=1_000_000).recorded.parts > 1
+    whole = kept(path)
+    since = Since(back_ms=1000.0 * back_s)
+    parser = RecordingParser(Kept())
+    for block in recording_since(path, since):
+        parser.feed(block)
+    assert Kept.last == whole[find_since(io.BytesIO(whole), since) :]
+
+
+def test_damage_stands_at_the_end_of_what_is_printed(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line of standard error has long scrolled away when a report ends."""
+    record_log(path, log_bytes(demo("h200-one-gpu").log))
+    path.write_bytes(path.read_bytes() + b"not a record\n")
+    os.utime(path, (1.7e9, 1.7e9))
+    for command in ("report", "snapshot"):
+        assert main([command, str(path)]) == 0
+        out, err = capsys.readouterr()
+        assert "damaged lines were left out" in out.splitlines()[-1]
+        assert "damaged lines were left out" in err
 
 
 def test_errors_of_recordings_end_the_program_with_status_2() -> None:

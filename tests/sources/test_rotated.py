@@ -120,6 +120,20 @@ def test_since_holds_for_them_too(tmp_path: Path) -> None:
     assert read(tmp_path / "d.log", since)[0] == line(8) + line(9)
 
 
+@pytest.mark.parametrize("name", ["d.log.1", "d.log.1.gz"])
+def test_ten_minutes_back_are_counted_from_the_end_of_the_log(tmp_path: Path, name: str) -> None:
+    """Not from the end of each file that was rotated away from it."""
+    put(tmp_path / "d.log.2", b"".join(line(n) for n in range(15)))
+    put(tmp_path / name, b"".join(line(n) for n in range(15, 30)))
+    put(tmp_path / "d.log", b"".join(line(n) for n in range(30, 35)))
+    text, _ = read(tmp_path / "d.log", Since(back_ms=10 * 60_000.0))
+    assert text == b"".join(line(n) for n in range(24, 30))
+    text, _ = read(tmp_path / "d.log", Since(of_day_ms=72 * 60_000.0))
+    assert text == b"".join(line(n) for n in range(12, 30))
+    text, _ = read(tmp_path / "d.log", EVERYTHING)
+    assert text == b"".join(line(n) for n in range(30))
+
+
 class Parser:
     """Keeps what it was fed."""
 

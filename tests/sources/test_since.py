@@ -14,7 +14,7 @@ import pytest
 from cuzktop import arguments
 from cuzktop.settings import EVERYTHING, Since
 from cuzktop.sources.log_tail import Follower
-from cuzktop.sources.since import find_since, instant_ms
+from cuzktop.sources.since import find_since, instant_ms, settle
 
 END_MS = datetime(2026, 3, 14, 8, 30, tzinfo=UTC).timestamp() * 1000.0
 MINUTE_MS = 60_000.0
@@ -116,6 +116,50 @@ def test_a_time_after_the_end_leaves_nothing() -> None:
     data = b"".join(line for _, line in a_log(10))
     start = find_since(io.BytesIO(data), Since(at_ms=END_MS + 1.0))
     assert b"INFO" not in data[start:]
+
+
+STAMPED = b"2026-03-14T08:30:00.000000Z  INFO noise\n"
+LATER = b"\x1b[2m2026-03-14T12:00:00.000000Z\x1b[0m \x1b[32m INFO\x1b[0m noise\n"
+UNSTAMPED = b"CUZK_TIMING: async_dealloc_ms=437\n"
+
+
+def clocked(first_min: int, last_min: int) -> bytes:
+    """Lines without a stamp, one a minute of TIMELINE."""
+    return b"".join(
+        b"TIMELINE,%d,GPU_QUEUE,j,partition=0\n" % (minute * 60_000)
+        for minute in range(first_min, last_min + 1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("log", "minutes", "rest"),
+    [
+        # Written right after the last stamp: older than what is asked for.
+        (STAMPED + UNSTAMPED, 60, b""),
+        (STAMPED + UNSTAMPED + LATER, 60, LATER),
+        (STAMPED + clocked(5, 20) + LATER, 60, LATER),
+        # They may have been written by then: they come along.
+        (STAMPED + UNSTAMPED + LATER, 0.5, UNSTAMPED + LATER),
+        (STAMPED + UNSTAMPED, 0.5, UNSTAMPED),
+        # The clock of TIMELINE goes on although no stamp tells: a daemon that logs warnings alone.
+        (STAMPED + clocked(5, 90), 60, clocked(5, 90)),
+        (STAMPED + clocked(5, 90) + LATER, 60, clocked(5, 90) + LATER),
+    ],
+)
+def test_lines_without_a_stamp_are_not_taken_for_hours_later(
+    log: bytes, minutes: float, rest: bytes
+) -> None:
+    file = io.BytesIO(log)
+    start = find_since(file, Since(at_ms=END_MS + minutes * MINUTE_MS))
+    assert log[start:] == rest
+    assert file.tell() == start
+
+
+def test_a_time_counts_from_the_end_of_the_log_that_it_is_settled_by() -> None:
+    log = io.BytesIO(STAMPED + UNSTAMPED)
+    assert settle(log, Since(back_ms=MINUTE_MS)) == Since(at_ms=END_MS - MINUTE_MS)
+    assert settle(log, Since(of_day_ms=MINUTE_MS)) == Since(at_ms=END_MS - 509 * MINUTE_MS)
+    assert settle(io.BytesIO(UNSTAMPED), Since(back_ms=MINUTE_MS)) == Since(back_ms=MINUTE_MS)
 
 
 def test_a_log_without_stamps_goes_by_its_timeline() -> None:
