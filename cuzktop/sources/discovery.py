@@ -99,6 +99,7 @@ class Daemon:
     user_unit: bool = False  # of a user's own service manager
     container: Container | None = None
     same_network: bool | None = None  # its 127.0.0.1 is ours
+    seen_by_root: bool = False  # what is hidden stays so: sudo tells no more
     config: Config
     no_color: bool | None = None
     rust_log: str | None = None  # "" when it isn't set, None when we may not know
@@ -143,6 +144,7 @@ class ProcReader:
     def __init__(self, root: Path = Path("/proc")) -> None:
         """Ask nothing yet."""
         self.root = root
+        self.as_root = os.geteuid() == 0  # may look at every process, as far as the system lets it
 
     def pids(self) -> list[int]:
         """Every process that we may see."""
@@ -290,6 +292,7 @@ def _read_daemon(reader: ProcReader, pid: int, name: str) -> Daemon:
         user_unit=user_unit,
         container=container,
         same_network=_same_namespace(reader, pid, "ns/net"),
+        seen_by_root=reader.as_root,
         config=_config_of(reader, pid, command, cwd, started_ms),
         no_color=None if environ is None else bool(environ.get("NO_COLOR")),
         rust_log=None if environ is None else environ.get("RUST_LOG", ""),
@@ -668,7 +671,9 @@ def where(daemon: Daemon) -> str:
         return printable(str(choice.path))
     if choice.unit is not None:
         return f"journal of {choice.unit}"
-    return "unknown (sudo)" if daemon.hidden else _goes(daemon.stderr)
+    if daemon.hidden:
+        return "unknown" if daemon.seen_by_root else "unknown (sudo)"
+    return _goes(daemon.stderr)
 
 
 def _goes(stream: Stream) -> str:
@@ -703,8 +708,16 @@ def _log_of(daemon: Daemon) -> Choice:
 
 
 def _hidden(daemon: Daemon) -> Choice:
-    """Only root may see the descriptors; that it is a unit everybody may."""
+    """Only root may see the descriptors, if anybody; that it is a unit everybody may."""
     sudo = "run it with sudo to see where the daemon writes"
+    if daemon.seen_by_root:
+        sudo = "if it is empty, name the log: cuzktop LOG"
+        if daemon.unit is None:
+            return Choice(
+                text=f"{daemon.title} runs, and the system tells not even root where it writes",
+                hint="name its log: cuzktop LOG",
+                daemon=daemon,
+            )
     if daemon.unit is None:
         return Choice(
             text=f"{daemon.title} runs, and only root and its owner may see where it writes",

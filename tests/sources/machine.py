@@ -24,6 +24,7 @@ class Machine:
         self.proc.mkdir()
         (self.proc / "stat").write_text(f"cpu  1 2 3\nbtime {BOOT_S}\nprocesses 9\n")
         self.reader = ProcReader(self.proc)
+        self.reader.as_root = False
         self._namespaces("self", {})
 
     def start(

@@ -337,6 +337,21 @@ def test_a_hidden_daemon_without_unit_asks_for_sudo(
     assert "only root and its owner" in choice.text
 
 
+@pytest.mark.parametrize("cgroup", [SHELL, SYSTEM_UNIT])
+def test_root_is_not_sent_to_sudo(
+    machine: Machine, log: Path, monkeypatch: pytest.MonkeyPatch, cgroup: str
+) -> None:
+    machine.start(42, fds={1: log, 2: log}, cgroup=cgroup)
+    machine.reader.as_root = True
+    monkeypatch.setattr(ProcReader, "link", refuse("fd/", "cwd", "ns/"))
+    choice = found(machine)
+    assert choice.unit == (None if cgroup == SHELL else "cuzk.service")
+    assert "cuzktop LOG" in choice.hint
+    assert "sudo" not in choice.text + choice.hint
+    assert choice.daemon is not None
+    assert "sudo" not in where(choice.daemon)
+
+
 def test_a_hidden_daemon_with_a_unit_is_guessed_to_use_the_journal(
     machine: Machine, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
