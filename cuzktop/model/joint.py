@@ -378,6 +378,29 @@ class Contest(Generic[Claimant]):
         return kept._replace(seconds=seconds)
 
 
+def apart(options: Iterable[Option], others: Iterable[Sequence[Option]]) -> bool:
+    """Whether no line of these options is in any of the others'."""
+    mine = {line for option in options for line in option.lines}
+    mine.discard(None)
+    for some in others:
+        for option in some:
+            if not mine.isdisjoint(option.lines):
+                return False
+    return True
+
+
+def unrivalled(options: Sequence[Option], figures: Figures, *, excused: bool) -> Verdict:
+    """What `Contest.verdict` says of a claimant whose lines nobody else wants: the usual case.
+
+    `excused`: it need not have had all its lines.
+    """
+    limit = options[0].cost + HORIZON
+    verdict = alone([one for one in (*options, NOTHING) if one.cost <= limit], figures)
+    if None in verdict.option.lines and not excused:
+        return verdict._replace(margin=min(verdict.margin, LOSS))
+    return verdict
+
+
 def alone(options: Sequence[Option], figures: Figures) -> Verdict:
     """The verdict on a claimant that has no rivals."""
     if not options:

@@ -58,14 +58,16 @@ class Tape:
         index = line.seq - self._base
         lines = self._lines
         lo, hi = line.lo, line.hi
-        for at in range(index - 1, max(-1, index - 1 - NEIGHBOURS), -1):
-            tied = lines[at].tied
+        for above in lines[max(0, index - NEIGHBOURS) : index]:
+            tied = above.tied
             if tied is not None and tied[0] - 0.5 > lo:
                 lo = tied[0] - 0.5
-        for at in range(index + 1, min(len(lines), index + 1 + NEIGHBOURS)):
-            tied = lines[at].tied
+        for below in lines[index + 1 : index + 1 + NEIGHBOURS]:
+            tied = below.tied
             if tied is not None:
-                hi = min(hi, max(tied[1], lines[at].lo) + GRACE_MS)
+                latest = max(below.lo, tied[1])
+                if latest + GRACE_MS < hi:
+                    hi = latest + GRACE_MS
         return Bounds(line.lo, line.hi, lo, hi)
 
     def forget(self, place: int) -> bool:

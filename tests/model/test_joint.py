@@ -18,7 +18,9 @@ from cuzktop.model.joint import (
     Hold,
     Option,
     alone,
+    apart,
     disorder,
+    unrivalled,
 )
 from cuzktop.model.lateness import (
     EARLY_MAX_MS,
@@ -88,6 +90,22 @@ def test_who_is_without_a_line_makes_nobody_sure() -> None:
     assert result["b"][0].lines == (None,)
     assert result["a"][1] <= LOSS
     assert alone([], figures).option is NOTHING
+
+
+@pytest.mark.parametrize("excused", [False, True])
+@pytest.mark.parametrize("seed", range(40))
+def test_who_has_no_rival_gets_what_a_contest_would_give(seed: int, *, excused: bool) -> None:
+    dice = random.Random(seed)
+    lines: list[Line | None] = [*(line(place, dice.randrange(4)) for place in range(4)), None]
+    mine = sorted(
+        (option(dice.choice([0.0, 2.0, 12.0, 30.0]), *dice.sample(lines, 2)) for _ in range(3)),
+        key=lambda one: one.cost,
+    )
+    theirs = [option(0.0, line(9, 9), None)]
+    assert apart(mine, [theirs])
+    assert not apart(mine, [[option(3.0, *mine[-1].lines)]])
+    contest = Contest({"a": mine, "b": theirs}, figures, excused={"a"} if excused else set())
+    assert unrivalled(mine, figures, excused=excused) == contest.verdict("a")[0]
 
 
 def test_a_lock_has_one_holder() -> None:
