@@ -541,7 +541,12 @@ def _one_snapshot(options: argparse.Namespace, log: Log, *, first: bool) -> int:
         run = picture.model.run
         until = math.inf if run.epoch_us is None else run.epoch_us / 1000.0 + run.clock
         picture.feed(event for event in beside if event.at_ms <= until)
-    frame = picture.frame(source=_source(log, scanner, parser), now_ms=_now_ms(scanner, picture))
+    source = _source(log, scanner, parser)
+    if parser is scanner and options.demo is None:
+        unwritten_ms = _unwritten_ms(log)
+        if unwritten_ms is not None:
+            source = replace(source, silent_ms=picture.ended_ms(wall_ms(), unwritten_ms))
+    frame = picture.frame(source=source, now_ms=_now_ms(scanner, picture))
     if options.json:
         _print_json(snapshot_document(frame))
     else:
@@ -603,6 +608,16 @@ def _tail_blocks(path: Path, since: Since | None) -> Iterable[bytes]:
         yield from read_blocks(file)
 
 
+def _unwritten_ms(log: Log) -> float | None:
+    """How long nothing has been written into a log file; None for anything else."""
+    if log.is_journal or _is_stream(log):
+        return None
+    try:
+        return max(0.0, wall_ms() - log.path.stat().st_mtime * 1000.0)
+    except OSError:  # it is gone meanwhile
+        return None
+
+
 def _add_samples(options: argparse.Namespace, log: Log, picture: Picture) -> None:
     """Readings for the snapshot: a demo's own, or two of the cards if the log is being written."""
     samples = _samples_of(options)
@@ -618,11 +633,7 @@ def _add_samples(options: argparse.Namespace, log: Log, picture: Picture) -> Non
     if log.path == STDIN:
         picture.sampler_note = "not measured: the log came through a pipe"
         return
-    try:
-        age_ms = 0.0 if log.is_journal else wall_ms() - log.path.stat().st_mtime * 1000.0
-    except OSError:
-        return
-    if age_ms > BEING_WRITTEN_MS:
+    if (_unwritten_ms(log) or 0.0) > BEING_WRITTEN_MS:
         picture.sampler_note = "not measured: the log isn't being written"
         return
     from cuzktop.sources.nvml import PynvmlReader, read_once  # noqa: PLC0415

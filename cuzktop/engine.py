@@ -150,7 +150,7 @@ class Engine(threading.Thread):
         if counts.bytes != self._bytes and not self._filling:
             self._bytes = counts.bytes
             self._grown_ms = max(self._grown_ms, wall_ms)
-        silent_ms = max(0.0, wall_ms - self._grown_ms)
+        silent_ms = self._picture.ended_ms(wall_ms, max(0.0, wall_ms - self._grown_ms))
         source = Source(
             path=self._path,
             bytes=counts.bytes,

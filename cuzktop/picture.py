@@ -150,6 +150,17 @@ class Picture:
 
     # ------------------------------------------------------------ output
 
+    def ended_ms(self, wall_ms: float, unwritten_ms: float) -> float:
+        """How long ago the log ended whose file was not written for `unwritten_ms`.
+
+        Longer by the log's own clock if the file is a copy; where it is written, that clock may be
+        another machine's.
+        """
+        run = self.model.run
+        if unwritten_ms <= fr.LIVE_WITHIN_MS or run.epoch_us is None:
+            return unwritten_ms
+        return max(unwritten_ms, wall_ms - run.epoch_us / 1000.0 - run.clock)
+
     def now_ms(self, wall_ms: float, silent_ms: float | None) -> float:
         """The run's clock at wall-clock time `wall_ms`; it stands still when the log does.
 

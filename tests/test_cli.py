@@ -17,6 +17,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,28 @@ def test_a_half_line_is_not_counted_as_a_line_of_ours(tmp_path: Path, capsys: Wr
     assert main(["report", str(path), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["runs"][0]["partitions"]
     assert [row["partition"] for row in rows] == [0]
+
+
+def test_a_snapshot_says_how_long_ago_its_log_ended(
+    tmp_path: Path, log: Path, capsys: Written
+) -> None:
+    """By the file's time; by the log's own clock where the file is a copy; not while it grows."""
+    now = time.time()
+    ended = "The log ended "
+    for age_s, told in ((1.0, False), (3600.0, True)):
+        path = tmp_path / "copy.log"
+        path.write_bytes(log.read_bytes())
+        os.utime(path, (now - age_s, now - age_s))
+        assert main(["snapshot", str(path), "--fast"]) == 0
+        assert (ended in capsys.readouterr().out) == told
+        assert main(["snapshot", str(path), "--fast", "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        at_s = datetime.fromisoformat(document["at"]).timestamp()
+        silent_s = now - at_s if told else age_s
+        assert document["source"]["silent_ms"] / 1000.0 == pytest.approx(silent_s, abs=60.0)
+    with standard_input(log.read_bytes()):
+        assert main(["snapshot", "-"]) == 0
+    assert ended not in capsys.readouterr().out
 
 
 def test_line_ends_do_not_matter(tmp_path: Path, log: Path, capsys: Written) -> None:
@@ -276,6 +299,9 @@ def test_standard_input_tells_what_the_file_tells(command: str, log: Path, capsy
     of_pipe = json.loads(capsys.readouterr().out)
     assert of_pipe["source"].pop("path") == "-"
     of_file["source"].pop("path")
+    if command == "snapshot":
+        assert of_file["source"].pop("silent_ms") > 0
+        assert of_pipe["source"].pop("silent_ms") is None
     for document in (of_file, of_pipe):  # the reason alone differs
         for gpu in document.get("gpus", []):
             assert gpu.pop("nvml_note") != ""
@@ -319,6 +345,8 @@ def test_a_snapshot_is_repeated_as_often_as_asked(
     assert main(["snapshot", str(log), "--json", "-n", "3", "-d", "2.5"]) == 0
     documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(documents) == 3
+    silences = [document["source"].pop("silent_ms") for document in documents]
+    assert silences == sorted(silences)
     assert documents[0] == documents[1] == documents[2]
     assert slept == [2.5, 2.5]
 

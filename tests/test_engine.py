@@ -12,7 +12,7 @@ import pytest
 
 from cuzktop import engine as engine_module
 from cuzktop.engine import BATCHES_A_FRAME, FIRST_S, LEAST_INTERVAL_S, Engine, Inbox
-from cuzktop.events import Event, SourceNote, SynthStarted
+from cuzktop.events import EngineStarted, Event, SourceNote, SynthStarted
 from cuzktop.frame import Frame
 from cuzktop.parse.scanner import Counts
 from cuzktop.picture import Picture
@@ -227,6 +227,21 @@ def test_what_was_in_the_log_before_us_is_no_growth() -> None:
     scene.counts.bytes += 80  # it is being written again
     scene.engine.step()
     assert scene.frames[-1][1].source.silent_ms == 0.0
+
+
+def test_a_copy_of_an_old_log_ended_when_the_log_did() -> None:
+    """The file is minutes old, what it tells is of last month."""
+    month_ms = 31 * 86_400_000.0
+    began_ms = START_MS - month_ms - 5000.0
+    started: list[Event] = [EngineStarted(round(began_ms * 1000.0))]
+    silences = []
+    for age_ms in (300_000.0, 5000.0):
+        scene = Scene(age_ms=age_ms)
+        scene.come((0.0, [*started, *synth(0)]))
+        scene.engine.step()
+        silences.append(scene.frames[-1][1].source.silent_ms)
+    # A file that was written just now may get a line at any moment, whatever its clock says.
+    assert silences == [pytest.approx(month_ms, rel=0.001), 5200.0]
 
 
 def test_ages_stand_still_when_the_log_is_not_written_any_more() -> None:

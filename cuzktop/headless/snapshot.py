@@ -50,7 +50,11 @@ def snapshot_document(frame: Frame) -> dict[str, object]:
         "alerts": parts.alerts(frame.alerts),
         "started": frame.started,
         "dialect": frame.dialect,
-        "source": parts.source(frame.source) | {"note": parts.text(frame.source.note)},
+        "source": parts.source(frame.source)
+        | {
+            "note": parts.text(frame.source.note),
+            "silent_ms": parts.ms(frame.source.silent_ms),
+        },
         "stages": parts.stages(frame.stages),
         "partitions": [partition_json(row) for row in frame.recent],
         "host": None if frame.host is None else _host(frame.host),

@@ -93,6 +93,9 @@ def snapshot_text(frame: Frame, *, width: int, colour: bool, ascii_only: bool) -
         f"daemon {frame.dialect}" if frame.dialect else "daemon of unknown version",
     )
     page.paragraph(page.dot.join(filter(None, facts)), style="faint")
+    if frame.source.old:
+        ended = units.age(frame.source.silent_ms)
+        page.paragraph(f"The log ended {ended} ago: all of this is of then.", style="warn")
     for gpu in frame.gpus:
         _put_gpu(page, notes, frame, gpu)
     if not frame.gpus:
