@@ -34,6 +34,7 @@ from cuzktop.tui.rows import PartitionKey
 from cuzktop.tui.themes import DARK, THEMES
 from cuzktop.tui.views import view_class
 from cuzktop.tui.views.base import View
+from cuzktop.tui.widgets.brush import Brush
 from cuzktop.tui.widgets.footer import FooterPanel
 from cuzktop.tui.widgets.lines import EMPTY, Palette
 from cuzktop.tui.widgets.overview import Overview
@@ -42,6 +43,7 @@ from cuzktop.tui.widgets.windows import Window, alert_lines, help_lines, verdict
 
 PLAIN = frozenset(theme.name for theme in THEMES if not theme.ansi)
 INTERVALS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+AT_ONCE = ("\x1b[?2026h", "\x1b[?2026l")  # for a terminal that can show a picture whole
 SAID_S = 5.0  # an answer to a key makes room again after this long
 NOTICE_S = 20.0  # so does what nobody asked for
 
@@ -127,6 +129,8 @@ class CuzktopApp(App[None]):
         self.selected: PartitionKey | None = None
         self._panels: dict[str, Overview | View] = {}
         self._view = "overview"
+        self._footer: FooterPanel | None = None
+        self.brush = Brush()
         self._said_at = 0
         self._preferences_file = preferences_file or preferences.user_file()
         self._preferences, self._notice = preferences.load(self._preferences_file)
@@ -147,9 +151,8 @@ class CuzktopApp(App[None]):
         self._panels["overview"] = overview
         yield overview
         yield Prompt()
-        yield FooterPanel(ascii_only=self.ascii_only, id="footer").data_bind(
-            CuzktopApp.frame, CuzktopApp.interval_s
-        )
+        self._footer = FooterPanel(ascii_only=self.ascii_only, id="footer")
+        yield self._footer.data_bind(CuzktopApp.interval_s)
 
     def _prefer(self, kept: Preferences, asked: Settings) -> None:
         """Take over what was kept, where the command line says nothing else."""
@@ -201,9 +204,25 @@ class CuzktopApp(App[None]):
             self.frame = message.frame
 
     def watch_frame(self, frame: Frame) -> None:
-        """Give the frame to the view that is seen; the others cost nothing."""
-        if (panel := self._panels.get(self._view)) is not None:
-            panel.frame = frame
+        """Give the frame to the view that is seen and to the footer; the others cost nothing."""
+        self.brush.wet = self._lies_open()
+        for panel in (self._panels.get(self._view), self._footer):
+            if panel is not None:
+                panel.frame = frame
+        written = self.brush.take()
+        if written and self._driver is not None:
+            begin, end = AT_ONCE if self._sync_available else ("", "")
+            self._driver.write(begin + written + end)
+
+    def _lies_open(self) -> bool:
+        """Whether panels may write to the terminal themselves: nothing lies over them."""
+        return (
+            self._running
+            and not self.is_headless
+            and not self.is_inline
+            and not self._batch_count
+            and len(self.screen_stack) == 1
+        )
 
     def _count_behind(self) -> None:
         behind = max(0, self._latest.source.events - self.frame.source.events)

@@ -7,13 +7,19 @@ which terminals send after a tmux client comes back) kills it, and every later k
 from __future__ import annotations
 
 import codecs
+import os
 import re
+import select
 import sys
 from typing import Any
 
 from textual import events
-from textual.drivers import linux_driver
+from textual._xterm_parser import XTermParser
+from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
+
+STEP_S = 0.1  # after a key: a lone Esc is one once nothing follows it for so long
+REST_S = 60.0  # while nothing is typed: the thread is woken when it is to end
 
 _OLD_MOUSE = re.compile(rb"\x1b\[M[\x20-\xff]{3}")
 _OLD_MOUSE_BEGUN = re.compile(rb"\x1b\[M[\x20-\xff]{0,2}\Z")
@@ -37,8 +43,8 @@ class ForgivingDecoder(codecs.IncrementalDecoder):
         return self._utf8.decode(read[: begun.start()] if begun else read, final)
 
 
-class ForgivingDriver(linux_driver.LinuxDriver):
-    """Textual's driver with a decoder that never raises.
+class ForgivingDriver(LinuxDriver):
+    """Textual's driver with a decoder that never raises, whose thread sleeps until a key comes.
 
     It draws on standard error, as Textual does, unless that leads elsewhere and standard output
     is the terminal.
@@ -50,12 +56,35 @@ class ForgivingDriver(linux_driver.LinuxDriver):
         errors, output = sys.__stderr__, sys.__stdout__
         if output is not None and output.isatty() and not (errors and errors.isatty()):
             self._file = output
+        self._woken, self._waker = os.pipe()
 
     def run_input_thread(self) -> None:
-        """Read keys until told to stop."""
-        # The thread looks its decoder up by this name when it starts.
-        setattr(linux_driver, "getincrementaldecoder", lambda _name: ForgivingDecoder)  # noqa: B010 - the name isn't exported
-        super().run_input_thread()
+        """Read keys until woken, or until the terminal has gone."""
+        parser = XTermParser(self._debug)
+        decoder = ForgivingDecoder()
+        wait_s = REST_S
+        while True:
+            ready, _, _ = select.select([self.fileno, self._woken], [], [], wait_s)
+            if self._woken in ready:
+                os.read(self._woken, 1)
+                return
+            wait_s = REST_S
+            if ready:
+                read = os.read(self.fileno, 4096)
+                if not read:
+                    return
+                wait_s = STEP_S
+                if text := decoder.decode(read):
+                    for event in parser.feed(text):
+                        self.process_message(event)
+            for event in parser.tick():
+                self.process_message(event)
+
+    def disable_input(self) -> None:
+        """Read no more keys."""
+        if self._key_thread is not None and self._key_thread.is_alive():
+            os.write(self._waker, b".")
+        super().disable_input()
 
     def process_message(self, message: Message) -> None:
         """Ask for the mouse again when the terminal comes back: another client may not have it."""

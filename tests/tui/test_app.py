@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
@@ -419,3 +421,57 @@ async def test_the_footer_and_the_verdict_survive_in_a_sliver() -> None:
         await show(pilot, busy())
         assert app.query_one(FooterPanel).lines[0].startswith("1 Overview q quit")
         assert app.query_one(VerdictPanel).lines[0].startswith(" ▲ CPU/MEMORY")
+
+
+# ------------------------------------------------------------- what panels write themselves
+
+Grid = dict[tuple[int, int], tuple[str, str]]
+"""Row and column of each cell: its character and colours."""
+
+
+def written_to(grid: Grid, text: str) -> None:
+    """Do what a terminal does that is sent `text`."""
+    x = y = 0
+    colours = ""
+    for row_at, column, sent, char in re.findall(
+        r"\x1b\[(?:(\d+);(\d+)H|([0-9;]*)m)|([^\x1b])", text
+    ):
+        if row_at:
+            x, y = int(column) - 1, int(row_at) - 1
+        elif char:
+            for more in range(cell_len(char)):
+                grid[y, x + more] = char, colours
+            x += cell_len(char)
+        else:
+            colours = "" if sent in ("", "0") else sent
+
+
+def drawn_by_textual(app: CuzktopApp) -> Grid:
+    grid: Grid = {}
+    for y, strip in enumerate(app.screen._compositor.render_strips()):
+        written_to(grid, f"\x1b[{y + 1};1H{strip.render(app.console)}")
+    return grid
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+@pytest.mark.parametrize("colour", [True, False])
+async def test_what_panels_write_themselves_is_what_textual_would_draw(
+    monkeypatch: pytest.MonkeyPatch, size: tuple[int, int], *, colour: bool
+) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(CuzktopApp, "_lies_open", lambda _app: True)
+    app = CuzktopApp(colour=colour)
+    async with app.run_test(size=size) as pilot:
+        assert app._driver is not None
+        monkeypatch.setattr(app._driver, "write", written.append)
+        for one, other in (("busy", "ids"), ("busy", "herd"), ("eight", "four")):
+            calm: dict[str, Any] = {"alerts": (), "source": FRAMES["busy"]().source}
+            frames = [replace(FRAMES[name](), **calm) for name in (one, other)]
+            await show(pilot, frames[0])
+            await show(pilot, frames[1])  # now there is room for all that either has
+            screen = drawn_by_textual(app)
+            written.clear()
+            await show(pilot, frames[0])
+            assert len("".join(written)) > 500
+            written_to(screen, "".join(written))
+            assert screen == drawn_by_textual(app)

@@ -156,6 +156,13 @@ def _rows(per_gpu: list[tuple[Gpu, list[Series]]], width: int, height: int, end:
 class ActivityPanel(Lines):
     """The GPU's use over the last minutes; a missing reading is a gap."""
 
+    def made_of(self, frame: Frame) -> object:
+        """See `Lines`."""
+        if not frame.gpus:
+            return frame
+        histories = [(gpu.kernel_history, gpu.lock_history, gpu.nvml) for gpu in frame.gpus]
+        return histories, [gpu.nvml_note for gpu in frame.gpus], frame.has_timing
+
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         """See `draw_activity`."""
         return draw_activity(frame, width, height)

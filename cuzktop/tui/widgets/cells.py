@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from os.path import commonprefix
 
 from rich.cells import cell_len, set_cell_size
 
@@ -228,33 +227,45 @@ def line_width(line: Line) -> int:
     return sum(width_of(text) for text, _ in line)
 
 
-def differing(old: Line, new: Line) -> tuple[int, int]:
-    """The cells from the first to behind the last in which two lines of one width differ."""
+def differences(old: Line, new: Line) -> list[tuple[int, Line]]:
+    """What of `new` has to be written over `old`, a line of the same width, and at which cells.
+
+    Where the spans of both stand at the same cells, only those that differ; else all from the
+    first that differs to the last.
+    """
+    found = _span_by_span(old, new) if len(old) == len(new) else None
+    if found is not None:
+        return found
     same = 0
     for one, other in zip(old, new, strict=False):
         if one != other:
             break
         same += 1
-    first = line_width(new[:same])
-    if same < len(new) and same < len(old) and old[same][1] == new[same][1]:
-        first += width_of(commonprefix((old[same][0], new[same][0])))  # noqa: RUF071 - no paths
     behind = 0
     most = min(len(old), len(new)) - same
     while behind < most and old[-1 - behind] == new[-1 - behind]:
         behind += 1
-    return first, max(first + 1, line_width(new[: len(new) - behind]))
+    return [(line_width(new[:same]), new[same : len(new) - behind])]
 
 
-def differences(old: Line, new: Line) -> list[tuple[int, int]]:
-    """Stretches of cells that hold all in which two lines of one width differ: one, or two.
-
-    A figure at the beginning of a line that changes doesn't make what lies between it and the end.
-    """
-    head, tail = line_width(new[:1]), (old[1:], new[1:])
-    if old[:1] != new[:1] and tail[0] != tail[1] and line_width(old[:1]) == head:
-        first, last = differing(*tail)
-        return [(0, head), (head + first, head + last)]
-    return [differing(old, new)]
+def _span_by_span(old: Line, new: Line) -> list[tuple[int, Line]] | None:
+    """See `differences`; None where the spans stand at other cells."""
+    found: list[tuple[int, Line]] = []
+    at = 0
+    joined = False  # the span before differs, too
+    for one, other in zip(old, new, strict=True):
+        width = width_of(other[0])
+        if one == other:
+            joined = False
+        elif width_of(one[0]) != width:
+            return None
+        elif joined:
+            found[-1] = (found[-1][0], (*found[-1][1], other))
+        else:
+            found.append((at, (other,)))
+            joined = True
+        at += width
+    return found
 
 
 def clip(line: Iterable[Span], width: int) -> Line:

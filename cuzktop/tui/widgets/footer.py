@@ -109,6 +109,12 @@ class FooterPanel(Lines):
     view: var[str] = var("overview")
     said: var[str] = var("")
 
+    def made_of(self, frame: Frame) -> object:
+        """See `Lines`: of the silence, the seconds."""
+        source = frame.source
+        silent_s = None if source.silent_ms is None else source.silent_ms // 1000
+        return source.path, source.lines, source.events, source.unparsed, silent_s, frame.host
+
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:  # noqa: ARG002 - one line
         """See `draw_footer`."""
         return draw_footer(

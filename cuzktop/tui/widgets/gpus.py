@@ -488,6 +488,13 @@ class GpusPanel(Lines):
             self.with_holder = wanted
             self.draw_anew()
 
+    def made_of(self, frame: Frame) -> object:
+        """See `Lines`; a lock's holder has an age that is never the same."""
+        if self.with_holder or not frame.gpus:
+            return frame
+        measured = [(gpu.window, gpu.nvml, gpu.nvml_note, gpu.workers) for gpu in frame.gpus]
+        return measured, frame.has_timeline, frame.has_timing
+
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         """See `draw_gpus`."""
         return draw_gpus(frame, width, height, with_holder=self.with_holder)

@@ -127,6 +127,10 @@ def _job(job: JobRow, name_width: int, cells: int, width: int) -> Line:
 class JobsPanel(Lines):
     """Question 4, second half: how far each proof is."""
 
+    def made_of(self, frame: Frame) -> object:
+        """See `Lines`."""
+        return (frame.jobs, frame.proofs) if frame.jobs else frame
+
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         """See `draw_jobs`."""
         return draw_jobs(frame, width, height)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import ClassVar
@@ -10,13 +10,13 @@ from typing import ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region
-from textual.reactive import var
 from textual.strip import Strip
 from textual.widget import Widget
 
 from cuzktop.frame import Frame
 from cuzktop.tui.sgr import LOG_STYLES
-from cuzktop.tui.widgets.cells import STYLES, Line, differences, to_ascii
+from cuzktop.tui.widgets.brush import Brush
+from cuzktop.tui.widgets.cells import STYLES, Line, differences, line_width, to_ascii
 
 EMPTY = Frame()
 
@@ -46,16 +46,27 @@ class Lines(Widget):
     Lines { width: 1fr; height: 1fr; }
     """
 
-    frame: var[Frame] = var(EMPTY)
-
     def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's word
         """Draw with ASCII alone if `ascii_only`."""
         super().__init__(id=id)
         self.ascii_only = ascii_only
         self.placed = True  # the overview leaves out what has no room
+        self._frame = EMPTY
         self._lines: list[Line] = []
         self._drawn: tuple[Frame, int, int] | None = None
+        self._made_of: object = None
         self._rich_styles: dict[str, Style] = {}
+        self._escapes: dict[str, tuple[str, str]] = {}
+
+    @property
+    def frame(self) -> Frame:
+        """What is shown; a new one is drawn at once."""
+        return self._frame
+
+    @frame.setter
+    def frame(self, frame: Frame) -> None:
+        self._frame = frame
+        self.watch_frame()
 
     def draw(self, frame: Frame, width: int, height: int) -> Sequence[Line]:
         """At most `height` lines, each exactly `width` cells wide; missing ones stay blank."""
@@ -66,9 +77,16 @@ class Lines(Widget):
         """A panel without room can't take the focus."""
         return self.placed and super().focusable
 
+    def made_of(self, frame: Frame) -> object:
+        """What of a frame the lines are made of: as long as it is equal, they are as well."""
+        return frame
+
     def watch_frame(self) -> None:
-        """Draw the new frame if it can be seen."""
-        self.redraw()
+        """Draw the new frame if it can be seen and tells this panel something new."""
+        if self._drawn is not None and self.made_of(self._frame) == self._made_of:
+            self._drawn = (self._frame, *self._drawn[1:])
+        else:
+            self.redraw()
 
     def redraw(self) -> None:
         """Make the lines again and refresh the rows that differ from what is shown."""
@@ -82,14 +100,25 @@ class Lines(Widget):
             return
         before = self._lines
         self._draw_all()
-        changed: list[Region] = []
-        for y, (old, new) in enumerate(zip(before, self._lines, strict=True)):
-            if old != new:
-                changed += [
-                    Region(first, y, last - first, 1) for first, last in differences(old, new)
-                ]
-        if changed:
-            self.refresh(*changed)
+        changed = [
+            (y, at, piece)
+            for y, (old, new) in enumerate(zip(before, self._lines, strict=True))
+            if old != new
+            for at, piece in differences(old, new)
+        ]
+        if not changed:
+            return
+        regions = [Region(at, y, line_width(piece), 1) for y, at, piece in changed]
+        brush = getattr(self.app, "brush", None)
+        if isinstance(brush, Brush) and brush.wet:
+            self._styles_cache.set_dirty(*regions)  # for the next time that all is drawn
+            left, top = self.region.offset
+            for y, at, piece in changed:
+                brush.move(left + at, top + y)
+                for name, text in self._runs(piece):
+                    brush.write(text, self._escape(name))
+        else:
+            self.refresh(*regions)
 
     def draw_anew(self) -> None:
         """Make and refresh all lines, whatever was shown."""
@@ -106,6 +135,7 @@ class Lines(Widget):
         lines.extend([((" " * width, "text"),)] * (height - len(lines)))
         self._lines = lines
         self._drawn = (self.frame, width, height)
+        self._made_of = self.made_of(self.frame)
 
     def render_line(self, y: int) -> Strip:
         """One row as a strip, in the colours of the style sheet."""
@@ -114,17 +144,32 @@ class Lines(Widget):
             self._draw_all()
         if y >= len(self._lines):
             return Strip.blank(width)
-        segments: list[Segment] = []
-        # Neighbours of one style become one segment: each costs an escape sequence on the wire.
-        for name, spans in groupby(self._lines[y], key=itemgetter(1)):
-            text = "".join(text for text, _ in spans)
-            segments.append(Segment(to_ascii(text) if self.ascii_only else text, self._style(name)))
-        return Strip(segments, width)
+        runs = self._runs(self._lines[y])
+        return Strip([Segment(text, self._style(name)) for name, text in runs], width)
+
+    def _runs(self, line: Line) -> Iterator[tuple[str, str]]:
+        """Each style and its text; neighbours of one style cost one escape sequence."""
+        for name, spans in groupby(line, key=itemgetter(1)):
+            text = "".join([text for text, _ in spans])
+            yield name, to_ascii(text) if self.ascii_only else text
 
     def notify_style_update(self) -> None:
         """Forget the colours when the style sheet or the theme changes."""
         self._rich_styles = {}
+        self._escapes = {}
         super().notify_style_update()
+
+    def _escape(self, name: str) -> tuple[str, str]:
+        """What the terminal is sent before and behind a text of style `name`."""
+        escape = self._escapes.get(name)
+        if escape is None:
+            strip = Strip([Segment("x", self._style(name))])
+            background = self.background_colors[1]
+            for line_filter in self.get_line_filters():
+                strip = strip.apply_filter(line_filter, background)
+            before, _, behind = strip.render(self.app.console).partition("x")
+            escape = self._escapes[name] = (before, behind)
+        return escape
 
     def _style(self, name: str) -> Style:
         """The style of `name`; `+bold`, `+italic` and `+underline` after it are added to it."""

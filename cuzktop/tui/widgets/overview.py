@@ -309,10 +309,13 @@ class Overview(Jumping, Acting):
             (ActivityPanel, "chart"),
             (PartitionsPanel, "recent"),
         ):
-            yield panel(ascii_only=self.ascii_only, id=name).data_bind(Overview.frame)
+            yield panel(ascii_only=self.ascii_only, id=name)
 
     def watch_frame(self, frame: Frame) -> None:
-        """Make room for what is new."""
+        """Make room for what is new, and show it."""
+        for panel in self.children:
+            if isinstance(panel, Lines):
+                panel.frame = frame
         wants = self.wants.with_frame(frame)
         if wants != self.wants:
             self.wants = wants

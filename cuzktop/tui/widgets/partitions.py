@@ -161,6 +161,12 @@ class PartitionsPanel(Lines, can_focus=True):
         self.selected: PartitionKey | None = None
         self.top = 0
 
+    def made_of(self, frame: Frame) -> object:
+        """See `Lines`."""
+        if not frame.recent:
+            return frame
+        return frame.recent, len(frame.gpus) > 1, frame.has_timing, frame.has_timeline
+
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         """See `draw_partitions`."""
         self._keep_in_view(frame.recent, height - 1)

@@ -54,6 +54,10 @@ def draw_stages(frame: Frame, width: int, height: int) -> list[Line]:
 class StagesPanel(Lines):
     """Question 5, in short: how long each stage takes."""
 
+    def made_of(self, frame: Frame) -> object:
+        """See `Lines`."""
+        return frame.stages or frame
+
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         """See `draw_stages`."""
         return draw_stages(frame, width, height)

@@ -122,6 +122,10 @@ class VerdictPanel(Lines, can_focus=True):
         """Show the evidence."""
         self.post_message(Opened(self))
 
+    def made_of(self, frame: Frame) -> object:
+        """See `Lines`."""
+        return frame.verdict
+
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         """See `draw_verdict`."""
         return draw_verdict(frame, width, height)
@@ -134,6 +138,10 @@ class NoticePanel(Lines, can_focus=True):
         """Show all that went wrong."""
         self.post_message(Opened(self))
 
+    def made_of(self, frame: Frame) -> object:
+        """See `Lines`."""
+        return notice(frame)
+
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         """See `draw_notice`."""
         return draw_notice(frame, width, height)
@@ -141,6 +149,11 @@ class NoticePanel(Lines, can_focus=True):
 
 class HeaderPanel(Lines):
     """The machine, the daemon and the time, where there is room for them."""
+
+    def made_of(self, frame: Frame) -> object:
+        """See `Lines`: of the time, the seconds."""
+        at = None if frame.at is None else frame.at[:19]
+        return frame.host, frame.host_note, frame.dialect, frame.run, at
 
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:  # noqa: ARG002 - one line
         """See `draw_header`."""
