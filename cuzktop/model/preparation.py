@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from cuzktop.model.blocks import ALWAYS, Block
@@ -226,8 +227,7 @@ def _between(pool: Sequence[Line], first: int, last: int) -> Sequence[Line]:
     return pool[bisect_left(pool, first, key=_place) : bisect_left(pool, last, key=_place)]
 
 
-def _place(line: Line) -> int:
-    return line.seq
+_place = attrgetter("seq")
 
 
 def _prepared(

@@ -31,9 +31,9 @@ from cuzktop.events import (
 from cuzktop.logbook import LogBook
 from cuzktop.parse import timing
 from cuzktop.parse.prefix import split_prefix
-from cuzktop.parse.text import ANSI, wall_us
+from cuzktop.parse.text import ANSI, ESC, line_us
 from cuzktop.parse.timeline import TimelineEvent, parse_timeline
-from cuzktop.parse.tracing import ESC, LAST_STEP, OURS, TracingReader
+from cuzktop.parse.tracing import LAST_STEP, QUIET, WANTED_AT, TracingReader
 from cuzktop.settings import MAX_LINE_BYTES
 
 MAX_INTRUDERS = 64  # lines between a torn line's head and its rest; more means the rest is lost
@@ -63,7 +63,6 @@ _CRASHES = (
 _CRASH = re.compile(
     rb": Assertion .* failed\.|\.service: (?:Main process exited|Failed with result)"
 )
-_PLAIN_STARTS = (b"CUZK_TIMING: ", b"TIMELINE,", b"\x1b[2m2")
 _FALL_MS = 5000  # TIMELINE offsets fall back by more than this when the daemon was started anew
 
 
@@ -105,9 +104,8 @@ class _Carrier:
 
     def compare(self, wall_ms: float | None, line: bytes) -> None:
         """A tracing line, taken at the carrier's `wall_ms`, tells how late that is."""
-        start = 4 if line[0] == ESC else 0
         try:
-            stamp_us = wall_us(line[start : start + 27])
+            stamp_us = line_us(line)
         except ValueError:
             return
         self.near_ms = stamp_us / 1000.0
@@ -233,19 +231,19 @@ class LogScanner:
         out: list[LogEvent] = []
         if b"\r" in block:
             lines = [line.rstrip(b"\r") for line in lines]
+        wanted = self._tracing.wanted
         for line in lines:
-            if line.startswith(_PLAIN_STARTS):  # what nearly all lines begin with, straight away
-                first = line[0]
-                if first == ESC:
-                    if self._anonymous or line[41:46] != b" INFO" or line[55:64] in OURS:
-                        self._tracing_line(line, out)
-                    else:  # noise: only its time may be asked for
-                        self._unticked = line
-                        self._panic = False
-                elif first == 67:  # C
-                    self._timing(line, out)
-                else:
-                    self._timeline(line, out)
+            head = line[:5]  # nearly all lines begin in one of three ways
+            if head == b"\x1b[2m2":
+                if line[WANTED_AT] in wanted or self._anonymous or line[41:46] not in QUIET:
+                    self._tracing_line(line, out)
+                else:  # noise: only its time may be asked for
+                    self._unticked = line
+                    self._panic = False
+            elif head == b"CUZK_":
+                self._timing(line, out)
+            elif head == b"TIMEL" and line.startswith(b"TIMELINE,"):
+                self._timeline(line, out)
             elif line:
                 self._line(line, out)
             elif self._head is not None:
@@ -274,9 +272,8 @@ class LogScanner:
         """When the last line was written, if it has a time stamp that no event has told yet."""
         if self._unticked is None:
             return None
-        start = 4 if self._unticked[0] == ESC else 0
         try:
-            return wall_us(self._unticked[start : start + 27])
+            return line_us(self._unticked)
         except ValueError:
             return None
 
@@ -312,8 +309,7 @@ class LogScanner:
             self._panic = False
             if found is None:
                 if self._anonymous:
-                    start = 4 if line[0] == ESC else 0
-                    out.append(Tick(wall_us(line[start : start + 27])))
+                    out.append(Tick(line_us(line)))
                     self._anonymous = False
                     self._unticked = None
                 else:
@@ -358,9 +354,8 @@ class LogScanner:
             return
         self.counts.timing += 1
         if self._unticked is not None:
-            start = 4 if self._unticked[0] == ESC else 0
             with contextlib.suppress(ValueError):
-                out.append(Tick(wall_us(self._unticked[start : start + 27])))
+                out.append(Tick(line_us(self._unticked)))
             self._unticked = None
         mark = _MARKS.get(type(event))
         if mark is not None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 """A control sequence; the daemon's logger colours by default, also into files."""
 
+ESC = 27  # a coloured line begins with it
 MAX_DIGITS = 13  # three hundred years in milliseconds: more is a damaged line
 _KEEP_NAMES = 4096  # far more than the jobs that are ever in flight; bounds the two caches
 
@@ -48,6 +49,16 @@ def wall_us(stamp: bytes) -> int:
             raise ValueError(stamp)
         minute_us = _minutes[stamp[:16]] = int(minute.timestamp()) * 1_000_000
     return minute_us + int(stamp[17:19]) * 1_000_000 + int(stamp[20:26])
+
+
+def line_us(line: bytes) -> int:
+    """Microseconds since 1970 of a tracing line, coloured or not.
+
+    Raises:
+        ValueError: it doesn't begin with a stamp.
+    """
+    start = 4 if line[0] == ESC else 0
+    return wall_us(line[start : start + 27])
 
 
 def iso_utc(at_us: int) -> str:

@@ -35,7 +35,7 @@ from cuzktop.events import (
     SynthesisSeen,
     WorkerStarted,
 )
-from cuzktop.parse.text import ANSI, KINDS, name, wall_us
+from cuzktop.parse.text import ANSI, ESC, KINDS, line_us, name, wall_us
 
 LAST_STEP = 45
 _LINE = re.compile(
@@ -509,17 +509,30 @@ _SPAN_NAMES = (
     b"synthesis",
 )
 _OURS_HEAD = 9
-OURS = frozenset(word[:_OURS_HEAD] for word in (ENGINE, DAEMON, *_SPAN_NAMES))
-"""How lines that may matter begin after their level, target or span."""
+_OURS = frozenset(word[:_OURS_HEAD] for word in (ENGINE, DAEMON, *_SPAN_NAMES))
+"""How lines without colours that may matter begin after their level, target or span."""
+WANTED_AT = slice(55, 69)  # of a coloured line: long enough to tell the pipeline from pinned_pool
 
 
-def _coloured_key(rest: bytes) -> bytes | None:
-    """Target, blank and first characters of the message, from a coloured line after its level."""
-    target = rest.find(b"\x1b[2mcuzk_")
+def _coloured(word: bytes) -> bytes:
+    """How a coloured line of this target or span begins at `WANTED_AT`."""
+    return (word + b"\x1b[0m\x1b")[: WANTED_AT.stop - WANTED_AT.start]
+
+
+_PIPELINE_HEAD = _coloured(PIPELINE)
+_WANTED = frozenset(map(_coloured, (ENGINE, PIPELINE, SCHEDULER, DAEMON, *_SPAN_NAMES)))
+
+
+def _coloured_key(line: bytes) -> bytes | None:
+    """Target, blank and first characters of the message, from a coloured line."""
+    target = line.find(b"\x1b[2mcuzk_", 51)
     if target < 0:
         return None
-    end = rest.find(b"\x1b", target + 4)
-    return rest[target + 4 : end] + rest[end + 13 : end + 14 + _MESSAGE_HEAD]
+    if line.startswith(_ENGINE_ANSI, target):
+        at = target + len(_ENGINE_ANSI)
+        return _ENGINE_KEYS.get(line[at : at + _MESSAGE_HEAD])
+    end = line.find(b"\x1b", target + 4)
+    return line[target + 4 : end] + line[end + 13 : end + 14 + _MESSAGE_HEAD]
 
 
 def _plain_key(rest: bytes) -> bytes | None:
@@ -533,8 +546,8 @@ def _plain_key(rest: bytes) -> bytes | None:
     return rest[target:end] + rest[end + 1 : end + 2 + _MESSAGE_HEAD]
 
 
-ESC = 27
-_QUIET = frozenset({b" INFO", b"DEBUG", b"TRACE"})
+QUIET = frozenset({b" INFO", b"DEBUG", b"TRACE"})
+"""Levels, as they are printed, of lines that matter only if a template knows them."""
 
 
 _SEP = rb"(?:\x1b\[0m\x1b\[2m)?=(?:\x1b\[0m)?"
@@ -565,6 +578,7 @@ _WORKER_PLAIN = b"gpu_worker{"
 _TOLD_BY_TIMELINE = frozenset({b"partition sy", b"SnapDeals pa", b"partition GP"})
 """Y17 and R8 say what SYNTH_END and GPU_END have said."""
 _PICKUPS = frozenset({b"GPU_TIMING h", b"GPU worker p"})
+_PROVE_STARTED = b"GPU_TIMING s"
 _RETURNED = b"GPU_TIMING p"
 _KEEP_RETURNED = 8
 ANCHOR_LINES = 64  # of a run are read whatever they tell: enough to bound TIMELINE's zero
@@ -576,10 +590,11 @@ class TracingReader:
 
     With TIMELINE lines in the log, some tracing lines say nothing new; most of them are passed
     over, for reading them all would cost a third of the whole. `has_timeline` is set by whoever
-    sees the first TIMELINE line of a run.
+    sees the first TIMELINE line of a run. A coloured line of a quiet level that doesn't begin as
+    `wanted` says, at `WANTED_AT`, is of no interest: whoever has many of them looks there first.
     """
 
-    __slots__ = ("_placed", "_returned", "_seen", "_told", "has_timeline")
+    __slots__ = ("_placed", "_returned", "_seen", "_told", "has_timeline", "wanted")
 
     def __init__(self) -> None:
         """Begin with nothing seen."""
@@ -588,6 +603,7 @@ class TracingReader:
         self._returned: deque[bytes] = deque(maxlen=_KEEP_RETURNED)
         self._told = 0
         self.has_timeline = False
+        self.wanted = set(_WANTED)
 
     def forget(self) -> None:
         """A new run: its fingerprints count again."""
@@ -596,6 +612,7 @@ class TracingReader:
         self._returned.clear()
         self._told = 0
         self.has_timeline = False
+        self.wanted |= _WANTED
 
     def read(self, line: bytes) -> Found | None:
         """The events of one tracing line without its line end; None if it is of no interest.
@@ -607,18 +624,18 @@ class TracingReader:
         """
         coloured = line[0] == ESC
         level = line[41:46] if coloured else line[28:33]
-        if level in _QUIET:
+        if level in QUIET:
             if coloured:
-                if line[55 : 55 + _OURS_HEAD] not in OURS:
+                if line[WANTED_AT] not in self.wanted:
                     return None
                 if line.startswith(_ENGINE_ANSI, 51):
                     head = line[86:98]
                     key = _ENGINE_KEYS.get(head)
                 else:
-                    key = _coloured_key(line[51:])
+                    key = _coloured_key(line)
                     head = b"" if key is None else key[-_MESSAGE_HEAD:]
             else:
-                if line[34 : 34 + _OURS_HEAD] not in OURS:
+                if line[34 : 34 + _OURS_HEAD] not in _OURS:
                     return None
                 if line.startswith(_ENGINE_PLAIN, 34):
                     head = line[53:65]
@@ -628,13 +645,13 @@ class TracingReader:
                     head = b"" if key is None else key[-_MESSAGE_HEAD:]
             if key not in _RULES:
                 return None
-            if head == b"GPU_TIMING s":
-                match = _PROVE_START.search(line)
+            if head == _PROVE_STARTED:
+                match = _PROVE_START.search(line, 60)
                 if match is not None:
                     worker, partition, enter, prove = match.groups()
                     return [
                         ProveStartTimed(
-                            wall_us(line[4:31] if coloured else line[:27]),
+                            line_us(line),
                             int(worker),
                             None if partition is None else int(partition),
                             int(enter),
@@ -645,6 +662,8 @@ class TracingReader:
                 if key in self._seen:
                     return None
                 self._seen.add(key)
+                if key.startswith(PIPELINE):  # it has no other message of interest
+                    self.wanted.discard(_PIPELINE_HEAD)
             elif self.has_timeline and self._is_told(line, head):
                 return None
         return self._whole(line)
