@@ -27,18 +27,14 @@ from cuzktop.model.fitting import Fitting
 from cuzktop.model.handover import PATIENCE, Handover
 from cuzktop.model.joint import (
     HORIZON,
-    NOTHING,
     ROUNDING_MS,
     Contest,
-    Hold,
-    Option,
     Verdict,
     apart,
-    by_cost,
-    overlaps,
     unrivalled,
 )
 from cuzktop.model.kinds import BLOCK, C1, C4, C7, C9, C10, C11, CHAIN, CPU
+from cuzktop.model.options import NOTHING, Hold, Option, by_cost, overlaps
 from cuzktop.model.preparation import (
     FINISH_MS,
     WAITED_MS,

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cuzktop.model.joint import Hold, Option, by_cost
 from cuzktop.model.kinds import C4, C6, C7, C8, C9, C10
 from cuzktop.model.lateness import FORBIDDEN, TICK_MS, Window, gap_cost, misfit
+from cuzktop.model.options import Hold, Option, by_cost
 from cuzktop.model.state import Call, Line
 
 Pools = Mapping[int, Sequence[Line]]

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 from cuzktop.model.blocks import Block
 from cuzktop.model.chains import MISSING
-from cuzktop.model.joint import Option
 from cuzktop.model.kinds import C11
 from cuzktop.model.lateness import FORBIDDEN, Window, early_cost, gap_cost, misfit, start_cost
+from cuzktop.model.options import Option
 from cuzktop.model.preparation import FINISH_MS, Finish, finish_cost
 from cuzktop.model.state import Call, Line
 

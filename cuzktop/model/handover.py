@@ -25,8 +25,9 @@ from cuzktop.model.blocks import (
 )
 from cuzktop.model.chains import Pools
 from cuzktop.model.fitting import Fitting
-from cuzktop.model.joint import LOSS, Entry, by_cost, disorder
+from cuzktop.model.joint import LOSS
 from cuzktop.model.lateness import FORBIDDEN, Window, early_cost, print_cost
+from cuzktop.model.options import Entry, by_cost, disorder
 from cuzktop.model.state import Call, Line
 
 ORPHAN = 18.0  # the cost of a block that is nobody's: its call's GPU_START was lost

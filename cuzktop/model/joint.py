@@ -1,57 +1,43 @@
 """The cheapest assignment of lines to several claimants at once, and how sure it is.
 
-Each claimant (a call, say) brings its options: sets of lines that could be its own, with a cost. A
-line has one owner, and lines are written in the order in which they stand in the log. What is
-looked for is the cheapest choice of one option for each, and for each claimant how much dearer the
-cheapest choice is that would change a figure of it: its margin.
+Each claimant (a call, say) brings its options: sets of lines that could be its own, with a cost.
+What is looked for is the cheapest choice of one option for each, and for each claimant how much
+dearer the cheapest choice is that would change a figure of it: its margin.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
-from cuzktop.model.lateness import Window, print_cost
+from cuzktop.model.options import (
+    NOTHING,
+    WITHOUT,
+    Entry,
+    Hold,
+    Lines,
+    Option,
+    Plan,
+    Stage,
+    by_cost,
+    disorder,
+    overlaps,
+)
 from cuzktop.model.state import Line
 
-WITHOUT = 36.0  # the cost of a claimant that goes without any line: four of them lost
 LOSS = 3.0  # where a line is missing, nothing is surer
 LISTED = 9.5  # options that cost so much more than a claimant's best may not be listed at first
 SPARE = 0.01
 HORIZON = 7.0  # choices dearer than the best by more are not looked at
-KEEP_CHOICES = 80  # partial choices that are followed at a time
-KEEP_AT_LEAST = 12
-CROWD = 120  # options in a contest; where there are more, much is open and little can be told
+KEEP_STEPS = 12_000  # extensions of partial choices in a contest, roughly
+KEEP_AT_LEAST = 12  # partial choices that are followed at a time
 KEEP_MEMBERS = 12  # claimants that are looked at together
 
-Lines = tuple[Line | None, ...]
 Figures = Callable[[Lines], tuple[int | None, ...]]
 ROUNDING_MS = 1  # figures are truncated to whole ms: such that differ by one tell the same
 Claimant = TypeVar("Claimant")
-
-
-class Hold(NamedTuple):
-    """A lock, and the places of the log between which it was held: no one else had it there."""
-
-    lock: int
-    taken: int
-    given_back: int
-
-
-class Option(NamedTuple):
-    """Lines that could be a claimant's own."""
-
-    cost: float
-    lines: Lines
-    due: tuple[Window | None, ...]  # when each of them was due to be written
-    hold: Hold | None = None
-
-
-NOTHING = Option(WITHOUT, (), ())
-by_cost = attrgetter("cost")
-"""The sorting key of options and of whatever else has a cost."""
 
 
 class Verdict(NamedTuple):
@@ -66,43 +52,19 @@ Second = tuple[float, Option | None]
 """What a change of a claimant's figures costs at least, and what it gets by that."""
 
 
-class Entry(NamedTuple):
-    """A line of a chosen option, as far as its place in the log matters."""
-
-    place: int
-    earliest: float  # when it was due
-    latest: float
-    clock: float  # it was not written before
-    gap: float  # the clock below it: lines above one clock and below another stand together
-    member: int
-
-
-class _Plan:
-    """An option, and what can be said of it whatever else is chosen."""
-
-    __slots__ = ("disorder", "entries", "gaps", "option")
-
-    def __init__(self, option: Option, member: int) -> None:
-        """`member` tells the lines of one claimant from those of others."""
-        self.option = option
-        self.entries = tuple(
-            Entry(line.seq, due[0], due[1], line.lo, line.hi, member)
-            for line, due in zip(option.lines, option.due, strict=True)
-            if line is not None and due is not None
-        )
-        self.gaps = {entry.gap for entry in self.entries}
-        self.disorder = disorder(self.entries)
-
-
 class _Choice(NamedTuple):
     """Options chosen for the first claimants of a contest."""
 
     cost: float
+    least: float  # what it costs at least when all have chosen
     chosen: tuple[Option, ...]
     used: frozenset[Line | None]  # of the lines that claimants to come want, too
-    beside: tuple[Entry, ...]  # lines among which those of claimants to come can stand
-    holds: frozenset[Hold]
+    beside: tuple[Entry, ...]  # lines that theirs can be in wrong order with
+    holds: frozenset[Hold]  # that theirs can overlap
     seconds: dict[int, Second]
+
+
+_by_least = attrgetter("least")
 
 
 class Contest(Generic[Claimant]):
@@ -131,7 +93,7 @@ class Contest(Generic[Claimant]):
         self._taken: set[Line | None] = set()
         self._held: list[Hold] = []  # by those who have their lines
         self._wanted: dict[Line, list[tuple[float, Claimant]]] = {}
-        self._plans: dict[int, _Plan] = {}  # by the option's id
+        self._plans: dict[int, Plan] = {}  # by the option's id
         self._numbers = {claimant: number for number, claimant in enumerate(self._options)}
         for claimant, some in self._options.items():
             self.add(claimant, some)
@@ -282,81 +244,95 @@ class Contest(Generic[Claimant]):
     ) -> tuple[list[Verdict], float]:
         """The verdicts on groups, and what the choice costs more than the best of each alone.
 
-        Group after group is given an option. Choices that leave the same lines to the groups to
-        come go on as one, the cheapest; what the others would have cost more is noted.
+        Group after group is given an option. Choices that leave the same to the groups to come go
+        on as one, the cheapest; what the others would have cost more is noted.
         """
         if len(groups) == 1:
             return [alone(groups[0], self._figures)], 0.0
-        crowd = sum(len(options) for options in groups) / CROWD
-        room = int(max(KEEP_AT_LEAST, KEEP_CHOICES / max(1.0, crowd) ** 2))
-        least = 0.0
-        choices = [_Choice(0.0, (), frozenset(), (), frozenset(), {})]
-        lost = within  # the cheapest of what was dropped for want of room, above the best
-        for member, options, (later, gaps) in zip(
-            members, groups, _wanted_later(groups), strict=True
-        ):
+        room = max(KEEP_AT_LEAST, KEEP_STEPS // sum(len(options) for options in groups))
+        ideal = sum(options[0].cost for options in groups)
+        choices = [_Choice(0.0, ideal, (), frozenset(), (), frozenset(), {})]
+        dropped = math.inf  # what those cost at least that were dropped for want of room
+        for stage in self._stages(members, groups):
             kept: dict[tuple[object, ...], _Choice] = {}
-            least += options[0].cost
-            bound = least + within + SPARE
-            plans = [self._planned(member, option) for option in options]
             for choice in choices:
-                here = {entry.gap for entry in choice.beside}
-                before = -1.0
-                lasting = tuple(entry for entry in choice.beside if entry.gap in gaps)
-                for plan in plans:
-                    option = plan.option
-                    cost = choice.cost + option.cost + plan.disorder
-                    if cost > bound:
-                        if choice.cost + option.cost > bound:
-                            break
-                        continue
-                    if not choice.used.isdisjoint(option.lines):
-                        continue
-                    holds = choice.holds
-                    if option.hold is not None:
-                        if overlaps(option.hold, holds):
-                            continue
-                        holds = holds.union((option.hold,))
-                    if not here.isdisjoint(plan.gaps):
-                        if before < 0.0:
-                            before = disorder(choice.beside)
-                        cost += disorder((*choice.beside, *plan.entries)) - before - plan.disorder
-                        if cost > bound:
-                            continue
-                    beside = lasting
-                    if not gaps.isdisjoint(plan.gaps):
-                        beside += tuple(entry for entry in plan.entries if entry.gap in gaps)
-                    used = choice.used.union(option.lines) & later
-                    made = _Choice(
-                        cost, (*choice.chosen, option), used, beside, holds, choice.seconds
-                    )
-                    key = (used, beside, holds)
-                    other = kept.get(key)
-                    if other is None:
-                        kept[key] = made
-                    elif cost < other.cost:
-                        kept[key] = self._noted(made, other)
-                    else:
-                        kept[key] = self._noted(other, made)
-            choices = sorted(kept.values(), key=by_cost)
+                self._extend(choice, stage, ideal + within + SPARE, kept)
+            choices = list(kept.values())
             if len(choices) > room:
-                lost = min(lost, choices[room].cost - choices[0].cost)
+                choices.sort(key=_by_least)
+                dropped = min(dropped, choices[room].least)
                 del choices[room:]
             if not choices:  # there are not lines enough for all
                 return [], WITHOUT
-        best = choices[0]
-        for other in choices[1:]:
+        best, *others = sorted(choices, key=by_cost)
+        for other in others:
             best = self._noted(best, other)
+        lost = max(0.0, dropped - best.cost)
         verdicts: list[Verdict] = []
         for index, option in enumerate(best.chosen):
             margin, rival = best.seconds.get(index, (within, None))
             verdicts.append(Verdict(option, min(margin, lost), rival))
-        return verdicts, best.cost - sum(options[0].cost for options in groups)
+        return verdicts, best.cost - ideal
 
-    def _planned(self, member: Claimant, option: Option) -> _Plan:
+    def _stages(
+        self, members: Sequence[Claimant], groups: Sequence[Sequence[Option]]
+    ) -> list[Stage]:
+        stages: list[Stage] = []
+        after: Stage | None = None
+        for member, options in zip(reversed(members), reversed(groups), strict=True):
+            after = Stage([self._planned(member, option) for option in options], after)
+            stages.append(after)
+        stages.reverse()
+        return stages
+
+    def _extend(
+        self, choice: _Choice, stage: Stage, bound: float, kept: dict[tuple[object, ...], _Choice]
+    ) -> None:
+        """Keep what a choice becomes by each option of the stage, as far as `bound` allows."""
+        here = {entry.gap for entry in choice.beside}
+        before = -1.0
+        lasting = tuple(entry for entry in choice.beside if stage.matters(entry))
+        spare = bound - stage.least - choice.cost
+        for plan in stage.plans:
+            option = plan.option
+            if option.cost > spare:
+                break
+            if option.cost + plan.disorder > spare or not choice.used.isdisjoint(option.lines):
+                continue
+            holds = choice.holds
+            if option.hold is not None:
+                if overlaps(option.hold, holds):
+                    continue
+                if stage.may_overlap(option.hold):
+                    holds = holds.union((option.hold,))
+            cost = choice.cost + option.cost + plan.disorder
+            if not here.isdisjoint(plan.gaps):
+                if before < 0.0:
+                    before = disorder(choice.beside)
+                cost += disorder((*choice.beside, *plan.entries)) - before - plan.disorder
+            used = choice.used.union(option.lines) & stage.wanted
+            least = cost + stage.least + stage.forced(used)
+            if least > bound:
+                continue
+            beside = lasting
+            if plan.entries:
+                beside += tuple(entry for entry in plan.entries if stage.matters(entry))
+            made = _Choice(
+                cost, least, (*choice.chosen, option), used, beside, holds, choice.seconds
+            )
+            key = (used, beside, holds)
+            other = kept.get(key)
+            if other is None:
+                kept[key] = made
+            elif cost < other.cost:
+                kept[key] = self._noted(made, other)
+            else:
+                kept[key] = self._noted(other, made)
+
+    def _planned(self, member: Claimant, option: Option) -> Plan:
         plan = self._plans.get(id(option))
         if plan is None:
-            plan = self._plans[id(option)] = _Plan(option, self._numbers[member])
+            plan = self._plans[id(option)] = Plan(option, self._numbers[member])
         return plan
 
     def _noted(self, kept: _Choice, dropped: _Choice) -> _Choice:
@@ -423,50 +399,3 @@ def _same(figures: Figures, one: Lines, other: Lines) -> bool:
         elif abs(mine - theirs) > ROUNDING_MS:
             return False
     return True
-
-
-def overlaps(hold: Hold, others: Iterable[Hold]) -> bool:
-    """Whether the same lock was held by another meanwhile."""
-    lock, taken, given_back = hold
-    for other in others:
-        if other.taken < given_back and taken < other.given_back and other.lock == lock:
-            return True
-    return False
-
-
-def _wanted_later(
-    groups: Sequence[Sequence[Option]],
-) -> list[tuple[frozenset[Line | None], frozenset[float]]]:
-    """For each group the lines that the groups after it want, and the gaps that they stand in."""
-    later: list[tuple[frozenset[Line | None], frozenset[float]]] = []
-    lines: frozenset[Line | None] = frozenset()
-    gaps: frozenset[float] = frozenset()
-    for options in reversed(groups):
-        later.append((lines, gaps))
-        wanted = {line for option in options for line in option.lines if line is not None}
-        lines = lines.union(wanted)
-        gaps = gaps.union(line.hi for line in wanted)
-    later.reverse()
-    return later
-
-
-def disorder(entries: Iterable[Entry]) -> float:
-    """The cost of lines standing in the log in another order than the one they were due in.
-
-    No line is written before the lines above it: what was due before one of them came late, and
-    so did what follows it in its own thread.
-    """
-    cost, newest = 0.0, -math.inf
-    delayed: dict[int, float] = {}
-    for _, earliest, latest, clock, _, member in sorted(entries):
-        if newest > latest:
-            more = delayed.get(member, 0.0)
-            late = newest - latest
-            if late > more:
-                delayed[member] = late
-                if newest > clock:  # else its own cost holds the delay already
-                    cost += min(WITHOUT, print_cost(late))
-                    cost -= min(WITHOUT, print_cost(max(clock - latest, more)))
-        elif earliest > newest:
-            newest = earliest
-    return cost

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from cuzktop.model.blocks import ALWAYS, Block
 from cuzktop.model.chains import LIMIT, MISSING
-from cuzktop.model.joint import HORIZON, LISTED, Option, by_cost
+from cuzktop.model.joint import HORIZON, LISTED
 from cuzktop.model.kinds import C1, C2, C3
 from cuzktop.model.lateness import (
     EARLY_MAX_MS,
@@ -30,6 +30,7 @@ from cuzktop.model.lateness import (
     print_cost,
     start_cost,
 )
+from cuzktop.model.options import Option, by_cost
 from cuzktop.model.state import Call, Line
 from cuzktop.model.tape import Bounds
 

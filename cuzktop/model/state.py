@@ -13,7 +13,7 @@ from cuzktop.dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from cuzktop.model.blocks import Block
-    from cuzktop.model.joint import Option
+    from cuzktop.model.options import Option
 
 from cuzktop.model.series import Bins
 

@@ -8,20 +8,7 @@ import random
 
 import pytest
 
-from cuzktop.model.joint import (
-    HORIZON,
-    LOSS,
-    NOTHING,
-    WITHOUT,
-    Contest,
-    Entry,
-    Hold,
-    Option,
-    alone,
-    apart,
-    disorder,
-    unrivalled,
-)
+from cuzktop.model.joint import HORIZON, LOSS, Contest, alone, apart, unrivalled
 from cuzktop.model.lateness import (
     EARLY_MAX_MS,
     LATE_MAX_MS,
@@ -30,6 +17,7 @@ from cuzktop.model.lateness import (
     print_cost,
     start_cost,
 )
+from cuzktop.model.options import NOTHING, WITHOUT, Entry, Hold, Option, disorder
 from cuzktop.model.state import Line
 
 
