@@ -8,10 +8,11 @@ dearer the cheapest choice is that would change a figure of it: its margin.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
+from cuzktop.model.lateness import Window, print_cost
 from cuzktop.model.options import (
     NOTHING,
     WITHOUT,
@@ -34,6 +35,9 @@ HORIZON = 7.0  # choices dearer than the best by more are not looked at
 KEEP_STEPS = 12_000  # extensions of partial choices in a contest, roughly
 KEEP_AT_LEAST = 12  # partial choices that are followed at a time
 KEEP_MEMBERS = 12  # claimants that are looked at together
+MANY_MEMBERS = 6  # where there are more, the order of all lines is looked at first
+OUT_OF_ORDER = 8.0  # options that cost so much more by their lines' order aren't listed either
+ROUNDS = 4
 
 Figures = Callable[[Lines], tuple[int | None, ...]]
 ROUNDING_MS = 1  # figures are truncated to whole ms: such that differ by one tell the same
@@ -90,6 +94,7 @@ class Contest(Generic[Claimant]):
         self._list = listing
         self._excused = excused
         self._listed: set[Claimant] = set()
+        self._in_order = False  # what stands out of order isn't listed any more
         self._taken: set[Line | None] = set()
         self._held: list[Hold] = []  # by those who have their lines
         self._wanted: dict[Line, list[tuple[float, Claimant]]] = {}
@@ -142,6 +147,9 @@ class Contest(Generic[Claimant]):
     ) -> tuple[list[Claimant], list[list[Option]], list[Verdict], float]:
         """`first` and those near it, their options and the verdicts on them; see `_cheapest`."""
         within = HORIZON
+        if self._list is not None and not self._in_order:
+            if len(self._members(first, within)) > MANY_MEMBERS:
+                self._put_in_order()
         while True:
             members = self._members(first, within)
             groups = [
@@ -154,6 +162,24 @@ class Contest(Generic[Claimant]):
             if verdicts and (within >= gap + HORIZON - SPARE or within > WITHOUT):
                 return members, groups, verdicts, gap
             within = gap + HORIZON if verdicts else within + WITHOUT
+
+    def _put_in_order(self) -> None:
+        """Drop options with lines that would stand far out of order, whoever has the others."""
+        self._in_order = True
+        for _ in range(ROUNDS):
+            bounds = _written(self._options.values())
+            kept: dict[Claimant, Sequence[Option]] = {}
+            for claimant, some in self._options.items():
+                limit = some[0].cost + OUT_OF_ORDER
+                left = [one for one in some if one.cost + _out_of_order(one, bounds) <= limit]
+                if left and len(left) < len(some):
+                    kept[claimant] = left
+            if not kept:
+                return
+            self._options.update(kept)
+            self._wanted.clear()
+            for claimant, some in list(self._options.items()):
+                self.add(claimant, some)
 
     def _complete(
         self,
@@ -375,6 +401,39 @@ def unrivalled(options: Sequence[Option], figures: Figures, *, excused: bool) ->
     if None in verdict.option.lines and not excused:
         return verdict._replace(margin=min(verdict.margin, LOSS))
     return verdict
+
+
+def _written(options: Iterable[Sequence[Option]]) -> dict[Line, Window]:
+    """When lines were written, by when they and those above and below were due for anyone."""
+    due: dict[Line, Window] = {}
+    for some in options:
+        for option in some:
+            for line, window in zip(option.lines, option.due, strict=True):
+                if line is not None and window is not None:
+                    lo, hi = due.get(line, window)
+                    due[line] = (min(lo, window[0]), max(hi, window[1]))
+    lines = sorted(due, key=lambda line: line.seq)
+    after: list[float] = []
+    newest = -math.inf
+    for line in lines:
+        newest = max(newest, due[line][0])
+        after.append(newest)
+    bounds: dict[Line, Window] = {}
+    oldest = math.inf
+    for line, newest in zip(reversed(lines), reversed(after), strict=True):
+        oldest = min(oldest, max(due[line][1], line.lo))
+        bounds[line] = (newest, oldest)
+    return bounds
+
+
+def _out_of_order(option: Option, bounds: Mapping[Line, Window]) -> float:
+    """What an option's most misplaced line costs."""
+    worst = 0.0
+    for line, window in zip(option.lines, option.due, strict=True):
+        if line is not None and window is not None:
+            newest, oldest = bounds[line]
+            worst = max(worst, newest - window[1], window[0] - oldest)
+    return print_cost(worst)
 
 
 def alone(options: Sequence[Option], figures: Figures) -> Verdict:

@@ -35,6 +35,8 @@ from cuzktop.model.state import Call, Line
 from cuzktop.model.tape import Bounds
 
 KEEP_OPTIONS = 24
+TOLD_MS = 1.0  # times are known to about a millisecond
+KEEP_ALIKE = 2  # of them with the same C2 and C3
 KEEP_SETUPS = 3
 KEEP_PREPS = 8
 WAITED_MS = 2  # a barrier of so many ms was a wait; less is its overhead
@@ -99,15 +101,19 @@ def misfit_within(
     earliest: float, latest: float, bounds: Bounds, cost: Callable[[float], float]
 ) -> float:
     """The cost of a line due in a window, where `cost` is that of being late."""
-    late = max(bounds.clock_lo, bounds.lo) - latest
+    lo, hi = max(bounds.clock_lo, bounds.lo), min(bounds.clock_hi, bounds.hi)
+    # The less of the window lies between the line's clocks, the less likely it stands there.
+    shared = min(latest, hi) - max(earliest, lo)
+    chance = math.log((latest - earliest + TOLD_MS) / (max(0.0, shared) + TOLD_MS))
+    late = lo - latest
     if late > 0.0:
-        return cost(late)
+        return cost(late) + chance
     early = 0.0
     if earliest > bounds.clock_hi:
         early = early_cost(earliest - bounds.clock_hi)
     if earliest > bounds.hi:  # then the neighbour came late
         early = max(early, print_cost(earliest - bounds.hi))
-    return early
+    return early + chance
 
 
 def preparations(
@@ -164,7 +170,23 @@ def preparations(
                 break
         if limit < LIMIT:
             options = []
-    return options[: 2 * KEEP_OPTIONS if full else KEEP_OPTIONS]
+    keep = 2 * KEEP_OPTIONS if full else KEEP_OPTIONS
+    if len(options) > keep:
+        options = _varied(options)
+    return options[:keep]
+
+
+def _varied(options: Sequence[Option]) -> list[Option]:
+    """The options without most of those that differ in C1 alone: of it no figure is shown."""
+    alike: dict[tuple[Line | None, Line | None], int] = {}
+    kept: list[Option] = []
+    for option in options:
+        _, prep, b_g2 = option.lines
+        count = alike.get((prep, b_g2), 0)
+        if count < KEEP_ALIKE:
+            kept.append(option)
+        alike[prep, b_g2] = count + 1
+    return kept
 
 
 class Prepared(NamedTuple):
