@@ -37,7 +37,7 @@ KEEP_AT_LEAST = 12  # partial choices that are followed at a time
 KEEP_MEMBERS = 12  # claimants that are looked at together
 MANY_MEMBERS = 6  # where there are more, the order of all lines is looked at first
 OUT_OF_ORDER = 8.0  # options that cost so much more by their lines' order aren't listed either
-ROUNDS = 4
+ROUNDS = 4  # what is dropped bounds the others more tightly, and so on
 
 Figures = Callable[[Lines], tuple[int | None, ...]]
 ROUNDING_MS = 1  # figures are truncated to whole ms: such that differ by one tell the same
@@ -94,7 +94,7 @@ class Contest(Generic[Claimant]):
         self._list = listing
         self._excused = excused
         self._listed: set[Claimant] = set()
-        self._in_order = False  # what stands out of order isn't listed any more
+        self._in_order = listing is None  # what stands out of order isn't listed any more
         self._taken: set[Line | None] = set()
         self._held: list[Hold] = []  # by those who have their lines
         self._wanted: dict[Line, list[tuple[float, Claimant]]] = {}
@@ -147,9 +147,8 @@ class Contest(Generic[Claimant]):
     ) -> tuple[list[Claimant], list[list[Option]], list[Verdict], float]:
         """`first` and those near it, their options and the verdicts on them; see `_cheapest`."""
         within = HORIZON
-        if self._list is not None and not self._in_order:
-            if len(self._members(first, within)) > MANY_MEMBERS:
-                self._put_in_order()
+        if not self._in_order and len(self._members(first, within)) > MANY_MEMBERS:
+            self._put_in_order()
         while True:
             members = self._members(first, within)
             groups = [

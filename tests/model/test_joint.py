@@ -8,6 +8,7 @@ import random
 
 import pytest
 
+from cuzktop.model.attribution import SURE
 from cuzktop.model.joint import HORIZON, LOSS, Contest, alone, apart, unrivalled
 from cuzktop.model.lateness import (
     EARLY_MAX_MS,
@@ -108,14 +109,27 @@ def test_a_lock_has_one_holder() -> None:
     assert result["b"][0].hold == late
 
 
-def brute(options: dict[str, list[Option]]) -> tuple[float, dict[str, float]]:
-    """The least cost of all, and for each how much more any other choice of its figures costs."""
+def brute(
+    options: dict[str, list[Option]], *, ordered: bool = False
+) -> tuple[float, dict[str, float]]:
+    """The least cost of all, and for each how much more any other choice of its figures costs.
+
+    `ordered`: it also costs if lines would stand in another order than they were due in.
+    """
     names = list(options)
     ranked: list[tuple[float, tuple[Option, ...]]] = []
     for choice in itertools.product(*([*options[name], NOTHING] for name in names)):
         used = [one for chosen in choice for one in chosen.lines if one is not None]
         if len(used) == len(set(used)):
-            ranked.append((sum(chosen.cost for chosen in choice), choice))
+            cost = sum(chosen.cost for chosen in choice)
+            if ordered:
+                cost += disorder(
+                    Entry(one.seq, *window, one.lo, one.hi, member)
+                    for member, chosen in enumerate(choice)
+                    for one, window in zip(chosen.lines, chosen.due, strict=True)
+                    if one is not None and window is not None
+                )
+            ranked.append((cost, choice))
     ranked.sort(key=lambda one: one[0])
     best_cost, best = ranked[0]
     margins = {
@@ -150,6 +164,49 @@ def test_margins_are_those_of_a_search_through_all(seed: int) -> None:
     for name, sure in doubts.items():
         assert sure >= min(HORIZON, margins[name]) - 1e-9
     assert sum(chosen.cost for chosen, _ in settled(options).values()) == pytest.approx(cost)
+    assert cost < WITHOUT
+
+
+def test_the_order_of_lines_tells_owners_where_no_clock_does() -> None:
+    """Ten threads print a line each in one second that no clock divides."""
+    rng = random.Random(1)
+    sure = 0
+    for _ in range(10):
+        begun = {name: 120.0 * at for at, name in enumerate("abcdefghij")}
+        took = {name: rng.randrange(300, 700) for name in begun}
+        printed = sorted(begun, key=lambda name: begun[name] + took[name])
+        own = {name: line(at, took[name]) for at, name in enumerate(printed)}
+        options = {
+            name: [Option(0, (one,), ((start + one.a, start + one.a + 2),)) for one in own.values()]
+            for name, start in begun.items()
+        }
+        contest = Contest(options, figures, options.__getitem__)
+        for name in begun:
+            verdict, _ = contest.verdict(name)
+            if verdict.margin >= SURE:
+                assert verdict.option.lines == (own[name],)
+                sure += 1
+    assert sure >= 30  # of a hundred, where 47 orders are the only ones
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_alike_choices_go_on_as_one_without_loss(seed: int) -> None:
+    """Twelve lines in one stretch: more orders than could be followed one by one."""
+    rng = random.Random(seed)
+    lines = [line(place, 50 * place) for place in range(8)]
+    options = {}
+    for name in "abcdef":
+        chosen = rng.sample(lines, 5)
+        windows = [(10.0 * one.seq, 10.0 * one.seq + rng.choice([1, 20, 40])) for one in chosen]
+        costs = sorted(rng.choice([0, 0, 1, 2, 4]) for _ in chosen)
+        options[name] = [
+            Option(cost, (one,), (window,))
+            for cost, one, window in zip(costs, chosen, windows, strict=True)
+        ]
+    cost, margins = brute(options, ordered=True)
+    contest = Contest(options, figures)
+    verdict, _ = contest.verdict("a")
+    assert min(HORIZON, verdict.margin) == pytest.approx(min(HORIZON, margins["a"]), abs=0.3)
     assert cost < WITHOUT
 
 
