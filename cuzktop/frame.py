@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cuzktop.dataclass import dataclass, field
-from cuzktop.events import DaemonStatus
+from cuzktop.events import DaemonStatus, GpuSampled
 from cuzktop.logbook import LogBook
 
 LIVE_WITHIN_MS = 120_000.0
@@ -66,7 +66,8 @@ class Nvml:
     `util_pct`, `power_w` are the latest readings; `*_history` has a bin a second, newest last, and
     None where nothing was read. `mean_*` are time-weighted over the window. `age_ms` is the age of
     the newest reading; `note` says in a sentence what is missing. `of_now`: the log ended long
-    before, so that these are no measurement of its window, and there are no means.
+    before, so that these are no measurement of its window, and there are no means. `reading` is the
+    newest reading with all that it has.
     """
 
     util_pct: float | None
@@ -87,6 +88,7 @@ class Nvml:
     name: str | None = None
     note: str = ""
     of_now: bool = False
+    reading: GpuSampled | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -323,6 +325,10 @@ class Host:
     daemon_pid: int | None = None
     daemon_cpu_pct: float | None = None
     daemon_rss_bytes: int | None = None
+    daemon_threads: int | None = None
+    tlb_shootdowns_per_s: float | None = None
+    memory_bandwidth_bytes_per_s: float | None = None
+    missing: str = ""  # what isn't given here, and why
     own_cpu_pct: float | None = None
     own_rss_bytes: int | None = None
 

@@ -363,6 +363,7 @@ class Picture:
             name=latest.name,
             note=note,
             of_now=of_now,
+            reading=latest,
         )
 
     def _nvml_note(self, gpu: int, nvml: fr.Nvml | None) -> str:
@@ -517,6 +518,10 @@ class Picture:
             daemon_pid=host.daemon_pid,
             daemon_cpu_pct=host.daemon_cpu_pct,
             daemon_rss_bytes=host.daemon_rss_bytes,
+            daemon_threads=host.daemon_threads,
+            tlb_shootdowns_per_s=host.tlb_shootdowns_per_s,
+            memory_bandwidth_bytes_per_s=host.memory_bandwidth_bytes_per_s,
+            missing=host.missing or "",
             own_cpu_pct=host.own_cpu_pct,
             own_rss_bytes=host.own_rss_bytes,
         )

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from cuzktop.cards import whose
 from cuzktop.columns import partition_json
+from cuzktop.events import GpuSampled
 from cuzktop.frame import Frame, Gpu, Holding, Host, JobRow, Lock, Nvml
 from cuzktop.headless import parts
 
@@ -43,7 +45,7 @@ def snapshot_document(frame: Frame) -> dict[str, object]:
             }
             for q in frame.gpu_queue
         ],
-        "gpus": [_gpu(gpu, frame.window_s) for gpu in frame.gpus],
+        "gpus": [_gpu(gpu, frame.window_s, frame.host) for gpu in frame.gpus],
         "jobs": [_job(job) for job in frame.jobs],
         "counters": parts.proofs(frame.proofs),
         "verdict": parts.verdict(frame.verdict),
@@ -61,7 +63,7 @@ def snapshot_document(frame: Frame) -> dict[str, object]:
     }
 
 
-def _gpu(gpu: Gpu, window_s: float) -> dict[str, object]:
+def _gpu(gpu: Gpu, window_s: float, host: Host | None) -> dict[str, object]:
     window = gpu.window
     return {
         "gpu": gpu.gpu,
@@ -73,7 +75,7 @@ def _gpu(gpu: Gpu, window_s: float) -> dict[str, object]:
             "span_ms": None if window is None else parts.ms(window.span_ms),
             "derived": ["lock_held_pct"] if window is not None and window.lock_derived else [],
         },
-        "nvml": None if gpu.nvml is None else _nvml(gpu.nvml),
+        "nvml": None if gpu.nvml is None else _nvml(gpu.nvml, host),
         "nvml_note": parts.text(gpu.nvml_note if gpu.nvml is None else gpu.nvml.note),
         "workers": list(gpu.workers),
     }
@@ -106,7 +108,7 @@ def _holding(holding: Holding, since: str) -> dict[str, object]:
     }
 
 
-def _nvml(nvml: Nvml) -> dict[str, object] | None:
+def _nvml(nvml: Nvml, host: Host | None) -> dict[str, object] | None:
     """Means over the window, then the newest reading under names of its own.
 
     Without a mean the newest reading stands in for it; without any reading there is no object.
@@ -130,6 +132,36 @@ def _nvml(nvml: Nvml) -> dict[str, object] | None:
         "memory_total_bytes": nvml.memory_total_bytes,
         "held_down": nvml.held_down,
         "name": nvml.name,
+        **({} if nvml.reading is None else _card(nvml.reading, host)),
+    }
+
+
+def _card(reading: GpuSampled, host: Host | None) -> dict[str, object]:
+    """What else the newest reading has; `whose` is daemon, other, or null where nothing tells."""
+    processes = reading.processes
+    return {
+        "uuid": reading.uuid,
+        "memory_clock_mhz": reading.memory_clock_mhz,
+        "now_sm_util_pct": parts.number(reading.sm_util_pct),
+        "now_host_to_device_bytes_per_s": parts.number(reading.host_to_device_bytes_per_s),
+        "now_device_to_host_bytes_per_s": parts.number(reading.device_to_host_bytes_per_s),
+        "pcie_gen": reading.pcie_gen,
+        "pcie_width": reading.pcie_width,
+        "pcie_gen_max": reading.pcie_gen_max,
+        "pcie_width_max": reading.pcie_width_max,
+        "ecc_errors": reading.ecc_errors,
+        "xid": reading.xid,
+        "processes": None
+        if processes is None
+        else [
+            {
+                "pid": one.pid,
+                "name": None if one.name is None else parts.text(one.name),
+                "memory_bytes": one.memory_bytes,
+                "whose": whose(one, processes, host) or None,
+            }
+            for one in processes
+        ],
     }
 
 
@@ -161,4 +193,8 @@ def _host(host: Host) -> dict[str, object]:
         "daemon_pid": host.daemon_pid,
         "daemon_cpu_pct": parts.number(host.daemon_cpu_pct),
         "daemon_rss_bytes": host.daemon_rss_bytes,
+        "daemon_threads": host.daemon_threads,
+        "tlb_shootdowns_per_s": parts.number(host.tlb_shootdowns_per_s),
+        "memory_bandwidth_bytes_per_s": parts.number(host.memory_bandwidth_bytes_per_s),
+        "missing": parts.text(host.missing),
     }

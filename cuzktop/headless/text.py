@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from cuzktop import units
+from cuzktop import cards, units
 from cuzktop.columns import LOCK_STAGES, NOT_PRINTED, PARTITION, STAGE_KEYS, STATE_CELLS
 from cuzktop.dataclass import dataclass, field
 from cuzktop.frame import (
@@ -179,7 +179,7 @@ def _put_gpu(page: Page, notes: Notes, frame: Frame, gpu: Gpu) -> None:
     elif gpu.window.time_pct is None or gpu.window.kernel_pct is None:
         why = _why_no_lock_times(frame) or "lines of this window that would tell are missing"
         notes.unknown("lock, kernel and time shares", why)
-    _put_nvml(page, nvml, gpu.nvml_note)
+    _put_nvml(page, nvml, gpu.nvml_note, cards.card_words(gpu, frame))
     _put_lock(page, notes, frame, gpu)
 
 
@@ -191,7 +191,7 @@ def _window(frame: Frame, gpu: Gpu) -> str:
     return f"last {frame.window_s:g} s"
 
 
-def _put_nvml(page: Page, nvml: Nvml | None, note: str) -> None:
+def _put_nvml(page: Page, nvml: Nvml | None, note: str, words: Sequence[str]) -> None:
     """What stands beside the two bars: where they come from, and the card's state."""
     if nvml is None:
         page.paragraph(f"NVML and power: {note or 'not asked'}", label="– ", indent=2)
@@ -217,8 +217,11 @@ def _put_nvml(page: Page, nvml: Nvml | None, note: str) -> None:
         state.append(f"memory {units.size(nvml.memory_used_bytes)}{total}")
     if nvml.held_down:
         state.append(f"clocks held down: {nvml.held_down}")
-    if state:
-        page.paragraph(page.dot.join(state), indent=2, style="faint")
+    if nvml.reading is not None and nvml.reading.memory_clock_mhz is not None:
+        state.append(f"memory at {nvml.reading.memory_clock_mhz} MHz")
+    for told in (state, words):
+        if told:
+            page.paragraph(page.clean(page.dot.join(told)), indent=2, style="faint")
     if nvml.note:
         page.paragraph(nvml.note, label="– ", indent=2)
 
@@ -424,6 +427,9 @@ def _put_host(page: Page, host: Host) -> None:
         known.append(f"{host.daemon_cpu_pct / 100.0:.1f} cores busy")
     if host.daemon_rss_bytes is not None:
         known.append(f"{units.size(host.daemon_rss_bytes)} resident")
+    if host.daemon_threads is not None:
+        known.append(f"{host.daemon_threads} threads")
+    known += cards.box_words(host)
     page.paragraph(page.dot.join(known) or "– nothing was read", indent=2)
 
 

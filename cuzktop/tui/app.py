@@ -27,7 +27,7 @@ from cuzktop.settings import DEFAULT_INTERVAL_S, Settings
 from cuzktop.tui import preferences
 from cuzktop.tui.driver import ForgivingDriver
 from cuzktop.tui.keys import KEYS
-from cuzktop.tui.messages import Body, PartitionOpened, Said, Selected, TextOpened
+from cuzktop.tui.messages import Body, Opened, PartitionOpened, Said, Selected, TextOpened
 from cuzktop.tui.preferences import Preferences
 from cuzktop.tui.prompt import Prompt
 from cuzktop.tui.rows import PartitionKey
@@ -35,10 +35,12 @@ from cuzktop.tui.themes import DARK, THEMES
 from cuzktop.tui.views import view_class
 from cuzktop.tui.views.base import View
 from cuzktop.tui.widgets.brush import Brush
+from cuzktop.tui.widgets.cards import card_lines
 from cuzktop.tui.widgets.footer import FooterPanel
+from cuzktop.tui.widgets.gpus import GpusPanel
 from cuzktop.tui.widgets.lines import EMPTY, Palette
 from cuzktop.tui.widgets.overview import Overview
-from cuzktop.tui.widgets.verdict import Opened, VerdictPanel
+from cuzktop.tui.widgets.verdict import VerdictPanel
 from cuzktop.tui.widgets.windows import Window, alert_lines, help_lines, verdict_lines
 
 PLAIN = frozenset(theme.name for theme in THEMES if not theme.ansi)
@@ -433,9 +435,11 @@ class CuzktopApp(App[None]):
 
     @on(Opened)
     def open_panel(self, message: Opened) -> None:
-        """All evidence of the verdict, or all alerts."""
+        """All evidence of the verdict, all that is known of the cards, or all alerts."""
         if isinstance(message.panel, VerdictPanel):
             self._open("Verdict", verdict_lines(self.frame))
+        elif isinstance(message.panel, GpusPanel):
+            self._open("Cards, as they were now", partial(card_lines, self.frame), broad=True)
         else:
             self._open("Alerts", alert_lines(self.frame))
 

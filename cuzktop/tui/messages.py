@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from textual.message import Message
+from textual.widget import Widget
 
 from cuzktop.frame import PartitionRow
 from cuzktop.tui.rows import PartitionKey
@@ -30,6 +31,15 @@ class PartitionOpened(Message):
         """Of `row`."""
         super().__init__()
         self.row = row
+
+
+class Opened(Message):
+    """The user asks for all that a panel knows."""
+
+    def __init__(self, panel: Widget) -> None:
+        """Of `panel`."""
+        super().__init__()
+        self.panel = panel
 
 
 class TextOpened(Message):

@@ -13,10 +13,13 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 
 from cuzktop.dataclass import replace
+from cuzktop.events import GpuProcess, GpuSampled
 from cuzktop.frame import Frame
 from cuzktop.settings import Settings
 from cuzktop.tui.app import CuzktopApp
+from cuzktop.tui.views.diagnosis import content
 from cuzktop.tui.widgets.footer import FooterPanel
+from cuzktop.tui.widgets.gpus import GpusPanel
 from cuzktop.tui.widgets.lines import Lines
 from cuzktop.tui.widgets.partitions import PartitionsPanel
 from cuzktop.tui.widgets.verdict import VerdictPanel
@@ -315,6 +318,40 @@ async def test_the_verdict_and_the_alerts_open_in_full() -> None:
         assert "! 2m39 ago  SRS evicted" in shown
         await pilot.press("escape", "j")
         assert app.focused is table(app)
+
+
+async def test_all_that_is_known_of_the_cards_opens_from_their_panel() -> None:
+    frame = busy()
+    reading = GpuSampled(
+        1.0,
+        0,
+        46.4,
+        "gpm",
+        1000.0,
+        host_to_device_bytes_per_s=9.06e9,
+        device_to_host_bytes_per_s=0.2e9,
+        pcie_gen=5,
+        pcie_width=8,
+        pcie_gen_max=5,
+        pcie_width_max=16,
+        processes=(GpuProcess(12, 2 << 30, "[/b]python"),),
+    )
+    nvml = frame.gpus[0].nvml
+    assert nvml is not None
+    gpu = replace(frame.gpus[0], nvml=replace(nvml, reading=reading))
+    app = CuzktopApp()
+    async with app.run_test(size=(100, 40)) as pilot:
+        await show(pilot, replace(frame, gpus=(gpu,)))
+        app.query_one(GpusPanel).focus()
+        await pilot.press("enter")
+        await pilot.pause()
+        shown = screen_text(app)
+        assert "host to device 9.1 GB/s, device to host 0.2 GB/s" in shown
+        assert "generation 5 × 8 of 5 × 16" in shown
+        assert "[/b]python 12" in shown
+        words = "".join(text for line in content(app.frame, 100) for text, _style in line)
+        assert "THE CARDS" in words
+        assert "device to host 0.2 GB/s" in words
 
 
 async def test_a_selected_row_stays_selected_while_others_come() -> None:

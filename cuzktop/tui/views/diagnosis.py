@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
+from cuzktop.cards import box_words
 from cuzktop.columns import CLASS_TITLES, LADDER
 from cuzktop.frame import TIME_CLASSES, Frame, Gpu, Shares
 from cuzktop.tui.messages import TextOpened
 from cuzktop.tui.views.base import View
 from cuzktop.tui.widgets.alerts import LEVELS, merged, when
+from cuzktop.tui.widgets.cards import card_lines
 from cuzktop.tui.widgets.cells import (
     CLASS_GLYPHS,
     Line,
@@ -483,11 +485,23 @@ def _box(frame: Frame, width: int) -> list[Line]:
         words.append(
             f"daemon {host.daemon_pid}: {percent(host.daemon_cpu_pct, digits=0)} % of a core,"
             f" {size(host.daemon_rss_bytes)}"
+            f"{'' if host.daemon_threads is None else f', {host.daemon_threads} threads'}"
         )
+    words += box_words(host)
     if not words:
         return []
     detail = "now, not when the log ended" if frame.source.old else ""
-    return [title("THE BOX", width, detail=detail), *_paragraph(" · ".join(words), width)]
+    lines = [title("THE BOX", width, detail=detail), *_paragraph(" · ".join(words), width)]
+    if host.missing:
+        lines += _paragraph(f"not given here: {clean(host.missing)}", width, style="muted")
+    return lines
+
+
+def _cards(frame: Frame, width: int) -> list[Line]:
+    """All that the driver tells of each card; nothing where no card was read."""
+    if not any(gpu.nvml is not None and gpu.nvml.reading is not None for gpu in frame.gpus):
+        return []
+    return [title("THE CARDS", width, detail="as they are now"), *card_lines(frame, width)]
 
 
 def _settings(frame: Frame, width: int) -> list[Line]:
@@ -535,7 +549,7 @@ def content(frame: Frame, width: int) -> list[Line]:
         return _stacked(
             width,
             [_verdict(frame, width), _classes(frame, width), _ladder(frame, width)]
-            + [section(frame, width) for section in (_jumpy, _herding, _missing, _box)]
+            + [section(frame, width) for section in (_jumpy, _herding, _missing, _cards, _box)]
             + [_alerts(frame, width), _settings(frame, width)],
         )
     left_width = (width - GUTTER) * 11 // 20
@@ -545,7 +559,7 @@ def content(frame: Frame, width: int) -> list[Line]:
         right_width,
         [
             section(frame, right_width)
-            for section in (_jumpy, _herding, _missing, _alerts, _box, _settings)
+            for section in (_jumpy, _herding, _missing, _alerts, _cards, _box, _settings)
         ],
     )
     rows = max(len(left), len(right_lines))

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from cuzktop.cards import rate
 from cuzktop.frame import TIME_CLASSES, Frame, Gpu, Nvml, Shares
+from cuzktop.tui.messages import Opened
 from cuzktop.tui.widgets.cells import (
     CLASS_GLYPHS,
     CLASS_TITLES,
@@ -34,7 +36,7 @@ from cuzktop.units import age, duration, percent, shares_to_100, size, watts
 BLOCK_ROWS = 9  # title, four steps, NVML, power, time and its legend
 BLOCKS = 60  # cells that a block needs
 TABLES = 72  # cells that the two tables need
-OLD_MS = 3000.0  # a reading older than this shows its age
+OLD_MS = 1500.0  # a reading older than this shows its age: they come every second
 SUSPECT_PCT = 15.0  # a step between two figures that deserves a word
 
 # step: title, short title, style, the class that lies between it and the step above, in words
@@ -447,6 +449,9 @@ def _measured(gpu: Gpu, width: int, bar_width: int, note_width: int) -> list[Lin
         drawn.append(f"{nvml.sm_clock_mhz} MHz")
     if nvml.temperature_c is not None:
         drawn.append(f"{nvml.temperature_c} °C")
+    reading = nvml.reading
+    if reading is not None and reading.host_to_device_bytes_per_s is not None:
+        drawn.append(f"host to device {rate(reading.host_to_device_bytes_per_s)}")
     if nvml.held_down:
         drawn.append(f"held down: {clean(nvml.held_down)}")
     if nvml.note:
@@ -477,7 +482,7 @@ def _measured(gpu: Gpu, width: int, bar_width: int, note_width: int) -> list[Lin
     return lines
 
 
-class GpusPanel(Lines):
+class GpusPanel(Lines, can_focus=True):
     """Questions 1 and 2: is the GPU computing, and where does the rest go."""
 
     with_holder = True
@@ -494,6 +499,10 @@ class GpusPanel(Lines):
             return frame
         measured = [(gpu.window, gpu.nvml, gpu.nvml_note, gpu.workers) for gpu in frame.gpus]
         return measured, frame.has_timeline, frame.has_timing
+
+    def on_click(self) -> None:
+        """Show all that is known of the cards."""
+        self.post_message(Opened(self))
 
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         """See `draw_gpus`."""

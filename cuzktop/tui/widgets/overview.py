@@ -17,7 +17,7 @@ from textual.widget import Widget
 
 from cuzktop.dataclass import dataclass, replace
 from cuzktop.frame import Frame, PartitionRow
-from cuzktop.tui.messages import Said
+from cuzktop.tui.messages import Opened, Said
 from cuzktop.tui.rows import PartitionKey, row_text
 from cuzktop.tui.views.base import Acting, Jumping
 from cuzktop.tui.widgets.activity import ActivityPanel
@@ -29,7 +29,7 @@ from cuzktop.tui.widgets.lock import LockPanel
 from cuzktop.tui.widgets.partitions import PartitionsPanel
 from cuzktop.tui.widgets.stages import STAGES, StagesPanel
 from cuzktop.tui.widgets.syntheses import SynthesesPanel
-from cuzktop.tui.widgets.verdict import HeaderPanel, NoticePanel, Opened, VerdictPanel
+from cuzktop.tui.widgets.verdict import HeaderPanel, NoticePanel, VerdictPanel
 
 TWO_COLUMNS = 150  # cells from which panels stand beside each other
 BESIDE = 76  # cells from which the lock stands beside the syntheses
@@ -381,7 +381,7 @@ class Overview(Jumping, Acting):
     def do_details(self) -> None:
         """Open the selected partition, or what has the focus."""
         focused = self.screen.focused
-        if isinstance(focused, VerdictPanel | NoticePanel):
+        if isinstance(focused, VerdictPanel | NoticePanel | GpusPanel):
             self.post_message(Opened(focused))
         else:
             self.table.open_selected()

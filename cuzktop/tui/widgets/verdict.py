@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from textual.message import Message
-
 from cuzktop.frame import Frame, Verdict
+from cuzktop.tui.messages import Opened
 from cuzktop.tui.widgets.alerts import LEVELS, notice
 from cuzktop.tui.widgets.cells import Line, Span, beside, clean, clip, line_width, width_of, wrap
 from cuzktop.tui.widgets.lines import Lines
@@ -104,15 +103,6 @@ def draw_header(frame: Frame, width: int, name: str) -> list[Line]:
         facts.remove(max(facts))
     text = " · ".join(words for _rank, words in facts)
     return [beside(left, [(f" {text} ", "muted")] if text else [], width)]
-
-
-class Opened(Message):
-    """The user asks for all that a panel knows."""
-
-    def __init__(self, panel: Lines) -> None:
-        """Of `panel`."""
-        super().__init__()
-        self.panel = panel
 
 
 class VerdictPanel(Lines, can_focus=True):
