@@ -323,7 +323,7 @@ def test_slow_fields_all_come_round_when_ticks_are_rare() -> None:
 
 
 def test_the_link_is_read_while_the_card_is_busy_and_stays_known_after() -> None:
-    card = FakeCard(gpm_pct=2.0)
+    card = FakeCard(gpm_pct=2.0, rates=(1e6, 1e6))
     card.numbers |= {"pcie_gen": 1.0, "pcie_width": 4.0}  # an idle link is turned down
     reader = FakeReader(card, clock=Clock())
     state = SamplerState()
@@ -338,6 +338,12 @@ def test_the_link_is_read_while_the_card_is_busy_and_stays_known_after() -> None
     card.numbers |= {"pcie_gen": 1.0, "pcie_width": 4.0}
     after = [readings(tick)[0] for tick in ticks(reader, state, 90)][-1]
     assert (after.pcie_gen, after.pcie_width) == (5, 8)
+
+
+def test_a_card_that_only_copies_has_a_busy_link() -> None:
+    reader = FakeReader(FakeCard(gpm_pct=0.0, rates=(6e9, 1e9)), clock=Clock())
+    last = [readings(tick)[0] for tick in ticks(reader, SamplerState(), 20)][-1]
+    assert (last.pcie_gen, last.pcie_width) == (5, 16)
 
 
 def test_pcie_rates_are_not_mixed_up_and_need_gpm() -> None:

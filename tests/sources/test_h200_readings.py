@@ -1,0 +1,74 @@
+"""Readings of a real H200 beside loads whose truth is known (benchmarks/nvml_device.py wrote them).
+
+`waves.rec` is what `cuzktop record` wrote beside eight square waves, each of which is a run of its
+log with a bracket a kernel; `samples.json` what the driver's own samples gave at that time;
+`copies.json` what GPM gave beside copies of known rates.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cuzktop.cli import main
+from cuzktop.events import GpuProcess, GpuSampled
+from cuzktop.sources.recording import recording_samples
+from cuzktop.sources.samples import means_by_gpu
+
+DATA = Path(__file__).parent.parent / "data" / "h200_sampler"
+CLOSE_PTS = 3.0
+DUTIES = [30.0, 50.0] * 4
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    path = tmp_path / "waves.rec"
+    with gzip.open(DATA / "waves.rec.gz") as packed, path.open("wb") as file:
+        shutil.copyfileobj(packed, file)
+    return path
+
+
+def test_the_duty_of_square_waves_is_measured(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(recording), "--json"]) == 0
+    runs: list[Mapping[str, Any]] = json.loads(capsys.readouterr().out)["runs"]
+    found = [run["gpus"][0] for run in runs]
+    assert [gpu["nvml"]["source"] for gpu in found] == ["gpm"] * 8
+    # The brackets are the kernels themselves: what the log says is the truth here.
+    assert [gpu["bracket_union_pct"] for gpu in found] == pytest.approx(DUTIES, abs=0.5)
+    measured = [gpu["nvml"]["util_pct"] for gpu in found]
+    assert measured == pytest.approx(DUTIES, abs=CLOSE_PTS)
+
+
+def test_the_drivers_samples_measure_the_duty_too() -> None:
+    for wave, duty in zip(json.loads((DATA / "samples.json").read_text()), DUTIES, strict=True):
+        rows = (
+            GpuSampled(at_ms, 0, util_pct, "samples", window_ms)
+            for at_ms, util_pct, window_ms in wave["samples"]
+        )
+        span = {0: (wave["first_ms"] + 1000.0, wave["last_ms"] - 1000.0)}
+        means = means_by_gpu(rows, span)[0]
+        assert means.util_pct == pytest.approx(duty, abs=CLOSE_PTS), wave["phase"]
+
+
+def test_the_load_is_in_the_cards_list_of_processes(recording: Path) -> None:
+    last = list(recording_samples(recording))[-1]
+    assert last.processes == (GpuProcess(445, 543162368, "cuzk-daemon"),)
+    assert (last.pcie_gen, last.pcie_width, last.ecc_errors) == (5, 16, 0)
+
+
+def test_copies_are_measured_in_their_direction_with_their_headers() -> None:
+    for phase in json.loads((DATA / "copies.json").read_text()):
+        whole = [row for row in phase["readings"][2:] if row[1] is not None]
+        assert all(row[1] < 1.0 for row in whole)  # copies are no graphics utilisation
+        to_device, to_host = (sum(row[at] for row in whole) / len(whole) for at in (2, 3))
+        copied = (phase["copied_to_device_bytes_per_s"], phase["copied_to_host_bytes_per_s"])
+        assert 1.04 * copied[0] < to_device < 1.04 * copied[0] + 0.1 * sum(copied), phase["phase"]
+        assert copied[1] <= to_host < 1.04 * copied[1] + 0.1 * sum(copied), phase["phase"]
