@@ -116,7 +116,9 @@ def run_live(
         if descriptor is None:
             message = "no terminal to read keys from"
             raise SourceUnreadableError(message, hint="use `cuzktop snapshot -` instead")
-        source = StreamReader(descriptor, scanner, inbox.emit, clock=wall_ms)
+        source = StreamReader(
+            descriptor, scanner, inbox.emit, clock=wall_ms, on_idle=scanner.half_line
+        )
         title = "standard input"
     else:
         from cuzktop.sources.files import is_stream, open_log  # noqa: PLC0415
@@ -127,7 +129,12 @@ def run_live(
             import os  # noqa: PLC0415
 
             source = StreamReader(
-                os.open(path, os.O_RDONLY), scanner, inbox.emit, clock=wall_ms, name=str(path)
+                os.open(path, os.O_RDONLY),
+                scanner,
+                inbox.emit,
+                clock=wall_ms,
+                name=str(path),
+                on_idle=scanner.half_line,
             )
         else:
             with open_log(path) as file:  # a file that can't be read is said before the screen
@@ -142,6 +149,7 @@ def run_live(
                 since=EVERYTHING if log.rotated and since is None else since,
                 before=before if log.rotated else None,
                 on_progress=progress,
+                on_idle=scanner.half_line,
             )
         title = str(path)
     app = CuzktopApp(settings=settings, title=title)

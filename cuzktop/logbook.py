@@ -24,10 +24,13 @@ class LogBook:
 
     def extend(self, lines: list[bytes]) -> None:
         """Add lines; the oldest go beyond `KEEP_LINES`."""
+        new = lines if len(lines) <= KEEP_LINES else lines[-KEEP_LINES:]
+        if max(map(len, new), default=0) > KEEP_LINE_BYTES:  # thousands of them would fill memory
+            new = [line[:KEEP_LINE_BYTES] for line in new]
         with self._lock:
             kept = self._lines
-            kept += lines if len(lines) <= KEEP_LINES else lines[-KEEP_LINES:]
-            self._first += max(0, len(lines) - KEEP_LINES)
+            kept += new
+            self._first += len(lines) - len(new)
             over = len(kept) - KEEP_LINES
             if over > KEEP_LINES // 4:  # drop many at a time: dropping costs the whole list
                 del kept[:over]
@@ -48,5 +51,4 @@ class LogBook:
     def read(self, first: int, last: int) -> list[bytes]:
         """The lines numbered `first` … `last` − 1, as far as they are kept, cut for display."""
         with self._lock:
-            lines = self._lines[max(0, first - self._first) : max(0, last - self._first)]
-        return [line[:KEEP_LINE_BYTES] for line in lines]
+            return self._lines[max(0, first - self._first) : max(0, last - self._first)]

@@ -268,6 +268,15 @@ class LogScanner:
             self._give_up_head(out)
         return out
 
+    def half_line(self) -> str:
+        """What a user may be told while a line's end does not come; "" if none is waited for.
+
+        It is no record: the number that it ends in may go on.
+        """
+        if not self._half.strip():
+            return ""
+        return f"the log ends in the middle of a line: {_printable(self._half)}"
+
     def newest_us(self) -> int | None:
         """When the last line was written, if it has a time stamp that no event has told yet."""
         if self._unticked is None:

@@ -20,6 +20,7 @@ from typing import BinaryIO, NamedTuple, cast
 from cuzktop.events import Event, SourceNote
 from cuzktop.settings import LOG_POLL_S, READ_BLOCK_BYTES, START_BACK_BYTES, START_BACK_MS, Since
 from cuzktop.sources.files import LogParser, find_start, unreadable
+from cuzktop.sources.silence import Silence
 from cuzktop.sources.since import find_since
 
 TAIL_BYTES = 64  # what was read last is compared with what stands there now
@@ -29,7 +30,6 @@ FIRST_READ_BYTES = 4096  # most polls find little; a larger buffer costs more th
 POLL_BYTES = 256 * 1024  # one poll reads no more, so that stopping and progress stay prompt
 PATH_CHECK_MS = 1000.0  # the path is looked at this often, the open file at every poll
 KEEP_WAITING = 8  # empty files, if a log is rotated daily and its writer is never told
-IDLE_MS = 2000.0  # silence after which a held half line may be looked at
 WATCH_STEP_MS = 400  # the watch wakes that often to see nothing; 50 ms would cost ten times a poll
 
 Emit = Callable[[Sequence[Event]], object]
@@ -349,7 +349,7 @@ class LogTail(threading.Thread):
         since: Since | None = None,
         before: Callable[[Tell], Iterable[bytes]] | None = None,
         on_progress: Callable[[int, int], object] | None = None,
-        on_idle: Callable[[], Sequence[Event]] | None = None,
+        on_idle: Callable[[], str] | None = None,
         watch: bool = True,
     ) -> None:
         """Prepare to follow `path`.
@@ -358,8 +358,8 @@ class LogTail(threading.Thread):
         it, in files that were rotated away. `clock` gives wall-clock milliseconds. `wait` sleeps
         so many seconds and says whether to stop; without one, `stop` and `wake` end the sleep.
         `on_progress` is called with bytes read and bytes there were, until the log's end is
-        reached for the first time. `on_idle` is asked once for events when nothing came for two
-        seconds.
+        reached for the first time. `on_idle` is asked once for what there is to say when nothing
+        came for two seconds; it is taken back when something does.
         """
         super().__init__(name="log-tail", daemon=True)
         self.caught_up = False  # the log's end was reached once
@@ -371,8 +371,7 @@ class LogTail(threading.Thread):
         self._wait = wait or self._sleep
         self._poll_s = poll_s
         self._on_progress = on_progress
-        self._on_idle = on_idle
-        self._silent_since_ms: float | None = None
+        self._silence = Silence(on_idle)
         self._stopped = threading.Event()
         self._woken = threading.Event()
         self._watch = DirectoryWatch(path, self.wake) if watch else None
@@ -406,11 +405,7 @@ class LogTail(threading.Thread):
             if isinstance(piece, Cut):
                 events += self._parser.cut()
             events.append(SourceNote(now_ms, piece.level, piece.text))
-        if pieces:
-            self._silent_since_ms = now_ms
-        elif self._silent_since_ms is not None and now_ms - self._silent_since_ms >= IDLE_MS:
-            self._silent_since_ms = None
-            events += self._on_idle() if self._on_idle else ()
+        events += self._silence.ends(now_ms) if pieces else self._silence.lasts(now_ms)
         if events:
             self._emit(events)
         if not self.caught_up:

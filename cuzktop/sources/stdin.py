@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Callable, Sequence
 from cuzktop.events import Event, SourceNote
 from cuzktop.settings import READ_BLOCK_BYTES
 from cuzktop.sources.files import LogParser
+from cuzktop.sources.silence import IDLE_MS, Silence
 
 STDIN_FD = 0
 
@@ -28,10 +30,12 @@ class StreamReader(threading.Thread):
         *,
         clock: Callable[[], float],
         name: str = "standard input",
+        on_idle: Callable[[], str] | None = None,
     ) -> None:
         """Prepare to read descriptor `fd`, which the thread closes at the end.
 
-        `clock` gives wall-clock milliseconds; `name` is what notes call the stream.
+        `clock` gives wall-clock milliseconds; `name` is what notes call the stream. `on_idle` is
+        asked once for what there is to say when nothing came for two seconds.
         """
         super().__init__(name="log-stream", daemon=True)
         self.ended = False  # no more bytes will come
@@ -40,6 +44,7 @@ class StreamReader(threading.Thread):
         self._emit = emit
         self._clock = clock
         self._called = name
+        self._silence = Silence(on_idle)
         self._stopped = threading.Event()
 
     def stop(self) -> None:
@@ -54,7 +59,7 @@ class StreamReader(threading.Thread):
                 if not block:
                     self._end("info", f"{self._called} has ended")
                     break
-                events = self._parser.feed(block)
+                events = [*self._silence.ends(self._clock()), *self._parser.feed(block)]
                 if events:
                     self._emit(events)
         except OSError as error:
@@ -69,10 +74,12 @@ class StreamReader(threading.Thread):
     def _read(self) -> bytes:
         """The next bytes; waits for them also where the descriptor itself would not."""
         while True:
-            try:
+            while not select.select([self._fd], [], [], IDLE_MS / 1000.0)[0]:
+                said = self._silence.lasts(self._clock())
+                if said:
+                    self._emit(said)
+            with contextlib.suppress(BlockingIOError):  # another reader was quicker
                 return os.read(self._fd, READ_BLOCK_BYTES)
-            except BlockingIOError:
-                select.select([self._fd], [], [])
 
     def _end(self, level: str, text: str) -> None:
         self.ended = True

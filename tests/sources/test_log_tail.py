@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from cuzktop.events import Event, LineUnparsed, LogEvent, SourceNote
+from cuzktop.events import Event, GpuStarted, LineUnparsed, LogEvent, SourceNote
+from cuzktop.parse.scanner import LogScanner
 from cuzktop.sources.log_tail import (
     PATH_CHECK_MS,
     POLL_BYTES,
@@ -708,30 +709,29 @@ def test_progress_ends_where_the_log_ended(path: Path) -> None:
     assert clock.waits == 2  # none before the end
 
 
-def test_idle_is_told_once_a_silence(path: Path, writers: Writers) -> None:
+def test_a_half_line_is_told_once_a_silence_and_taken_back(path: Path, writers: Writers) -> None:
     writer = writers(path)
     writer.text(b"TIMELINE,5,GPU_")
     clock = Clock(stop_after=40)
-    idle: list[float] = []
-
-    def on_idle() -> list[Event]:
-        idle.append(clock.now_ms)
-        return [SourceNote(clock.now_ms, "info", "half a line")]
-
-    clock.meanwhile = lambda waits: writer.write(1) if waits == 20 else None
+    scanner = LogScanner()
+    clock.meanwhile = lambda waits: writer.text(b"START,j,worker=0\n") if waits == 20 else None
     emitted: list[Event] = []
     tail = LogTail(
         path,
-        Lines(),
+        scanner,
         emitted.extend,
         clock=clock,
         wait=clock.wait,
         watch=False,
-        on_idle=on_idle,
+        on_idle=scanner.half_line,
     )
     tail.run()
-    assert idle == [1_002_000.0, 1_007_000.0]
-    assert len(notes(emitted)) == 2
+    assert [(note.at_ms, note.text) for note in emitted if isinstance(note, SourceNote)] == [
+        (1_002_000.0, "the log ends in the middle of a line: TIMELINE,5,GPU_"),
+        (1_005_000.0, ""),
+    ]
+    [started] = [event for event in emitted if isinstance(event, GpuStarted)]
+    assert started == GpuStarted(5, "j", None, 0)
 
 
 def test_a_parser_that_breaks_ends_the_thread_with_a_word(path: Path) -> None:

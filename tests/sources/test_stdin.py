@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pty
 import subprocess
@@ -12,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from cuzktop.events import Event, LineUnparsed, LogEvent, SourceNote
+from cuzktop.events import Event, GpuStarted, LineUnparsed, LogEvent, SourceNote
+from cuzktop.parse.scanner import LogScanner
 from cuzktop.sources.stdin import StreamReader
 
 
@@ -78,6 +80,30 @@ def test_lines_come_before_the_stream_ends() -> None:
         os.fstat(read_fd)
 
 
+def test_a_half_line_in_a_pipe_is_told_and_becomes_one_line() -> None:
+    """`printf 'TIMELINE,5,GPU_'; sleep 1; printf 'START,j,worker=0\\n'`, a longer sleep."""
+    read_fd, write_fd = os.pipe()
+    emitted, scanner = Emitted(), LogScanner()
+    hours = itertools.count(step=3_600_000.0)
+    thread = StreamReader(
+        read_fd, scanner, emitted, clock=lambda: next(hours), on_idle=scanner.half_line
+    )
+    thread.start()
+    os.write(write_fd, b"TIMELINE,5,GPU_")
+    emitted.wait_for(1)
+    os.write(write_fd, b"START,j,worker=0\n")
+    emitted.wait_for(3)
+    os.close(write_fd)
+    thread.join(timeout=60)
+    told, taken_back, started, *_ = emitted
+    assert isinstance(told, SourceNote)
+    assert told.text == "the log ends in the middle of a line: TIMELINE,5,GPU_"
+    assert isinstance(taken_back, SourceNote)
+    assert taken_back.text == ""
+    assert started == GpuStarted(5, "j", None, 0)
+    assert scanner.counts.unparsed == 0
+
+
 def test_a_file_is_a_stream_too(tmp_path: Path) -> None:
     path = tmp_path / "daemon.log"
     path.write_bytes(b"line\n" * 100_000)
@@ -132,6 +158,7 @@ def test_a_stopped_reader_reads_no_further() -> None:
 
 REOPEN = """
 import os, sys
+from cuzktop.parse.scanner import LogScanner
 from cuzktop.sources.stdin import reopen_tty
 if sys.argv[1:]:
     os.open(sys.argv[1], os.O_RDWR)  # a session's first terminal controls it
