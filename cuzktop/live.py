@@ -17,6 +17,7 @@ from cuzktop.settings import EVERYTHING, Settings
 from cuzktop.sources.sink import Singles
 from cuzktop.where import STDIN, Log
 
+PACE_MS = 950.0  # averages and histories are worked out anew once a second, at any rate of frames
 Tell = Callable[[str, str], object]
 
 
@@ -49,7 +50,7 @@ def run_live(
     path = log.path
     scanner = LogScanner()
     inbox = Inbox()
-    picture = Picture(window_s=settings.window_s)
+    picture = Picture(window_s=settings.window_s, pace_ms=PACE_MS)
     picture.book = scanner.book = LogBook()
     stop = threading.Event()
     clock = wall_ms

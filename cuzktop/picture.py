@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from cuzktop import frame as fr
 from cuzktop.analysis.advice import Facts
 from cuzktop.analysis.diagnosis import LEAST_COVERAGE, Measured, verdict
-from cuzktop.analysis.herding import Waves, bunching, waves
+from cuzktop.analysis.herding import Rhythm, Waves, bunching, rhythm, waves_of
 from cuzktop.analysis.inflation import inflation
 from cuzktop.analysis.live import STAGES as LOCK_STAGES
 from cuzktop.analysis.live import LiveCall, live_calls, lock_of
@@ -31,7 +31,7 @@ from cuzktop.analysis.summary import (
     why_without_shares,
 )
 from cuzktop.analysis.throughput import StageTable
-from cuzktop.dataclass import replace
+from cuzktop.dataclass import dataclass, replace
 from cuzktop.events import (
     Event,
     GpuSampled,
@@ -51,15 +51,81 @@ from cuzktop.parse.text import iso_utc
 
 HISTORY_S = 300  # seconds of graphs: more than the widest terminal has columns
 ENDED_JOBS_SHOWN = 8
+SUMMED_SHARE = 0.02  # of the partitions summed up must be new before they are summed up anew
+SUMMED_MS = 5000.0  # or this time have passed
 OVER = frozenset({"done", "failed", "skipped", "lost"})  # states in which a partition stays
 
 
-class Picture:
-    """All that is shown, kept in one place."""
+@dataclass(slots=True, kw_only=True)
+class _Told:
+    """What follows from the lines read so far, whatever the time is."""
 
-    def __init__(self, *, window_s: float = 60.0) -> None:
-        """Nothing is known; shares will cover the last `window_s` seconds."""
+    calls: list[LiveCall]
+    syntheses: list[Partition]  # in flight, oldest first
+    queue: list[Partition]  # longest waiting first
+    recent: tuple[fr.PartitionRow, ...]
+    in_flight: tuple[fr.PartitionRow, ...]
+    proofs: fr.Proofs
+    settings: Mapping[str, str]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Summed:
+    """Sums over the latest partitions: costly, and little changed by one more."""
+
+    of: tuple[int, int, int, int]  # run, partitions finished, syntheses begun and ended
+    at_ms: float
+    stages: Mapping[str, fr.StageStats]
+    means: Mapping[str, float]
+    inflation: fr.Inflation | None
+    rhythm: Rhythm
+    gauge: float | None
+    usual_ms: Mapping[str | None, float | None]  # of a synthesis, by kind
+
+
+@dataclass(slots=True, kw_only=True)
+class _OneGpu:
+    """What a GPU did over the window, and what its driver measured."""
+
+    workers: tuple[int, ...]
+    window: fr.Shares | None
+    kernel_history: tuple[float | None, ...]
+    lock_history: tuple[float | None, ...]
+    nvml: fr.Nvml | None
+    nvml_note: str
+
+
+@dataclass(slots=True, kw_only=True)
+class _Paced:
+    """What is worked out anew once a second, however often there is a frame."""
+
+    of: tuple[object, ...]  # what it must not outlive
+    at_ms: float
+    until_ms: float
+    gpus: Mapping[int, _OneGpu]
+    jobs: tuple[fr.JobRow, ...]
+    older_jobs: tuple[fr.JobRow, ...]
+    verdict: fr.Verdict
+    alerts: tuple[fr.Alert, ...]
+    host: fr.Host | None
+    herd: fr.Herd | None
+
+
+class Picture:
+    """All that is shown, kept in one place.
+
+    A frame costs little more than what changed since the last one: what follows from lines alone
+    is kept until others come (`_Told`), and what is an average or a history anyway is no older
+    than `pace_ms` (`_Paced`).
+    """
+
+    def __init__(self, *, window_s: float = 60.0, pace_ms: float = 0.0) -> None:
+        """Nothing is known; shares will cover the last `window_s` seconds.
+
+        With `pace_ms` 0 all of a frame is of its very moment.
+        """
         self.window_s = window_s
+        self.pace_ms = pace_ms
         self.book: LogBook | None = None
         self.recent: deque[fr.PartitionRow] = deque(maxlen=KEEP_RECENT)
         self.readings: dict[int, Readings] = {}
@@ -71,12 +137,12 @@ class Picture:
         self._notes: deque[fr.Alert] = deque(maxlen=20)
         self._had_timeline = False
         self._had_timing = False
-        self._stages: Mapping[str, fr.StageStats] = {}
-        self._means: Mapping[str, float] = {}
-        self._inflation: fr.Inflation | None = None
-        self._stage_rows = 0
+        self._summed: _Summed | None = None
         self.finished = 0
         self._older: dict[tuple[str, int], fr.JobRow] = {}
+        self._rows_before: dict[tuple[object, ...], fr.PartitionRow] = {}
+        self._told: _Told | None = None
+        self._paced: _Paced | None = None
         self.model = Model(self._finished, self._run_ended)
 
     # ------------------------------------------------------------ input
@@ -109,6 +175,7 @@ class Picture:
             else:
                 log.append(event)
         if log:
+            self._told = None
             self.model.feed(log)
 
     def _reset(self) -> None:
@@ -116,8 +183,8 @@ class Picture:
         self.recent.clear()
         self.readings.clear()
         self._notes.clear()
-        self._stages, self._stage_rows, self.finished = {}, 0, 0
-        self._means, self._inflation = {}, None
+        self.finished = 0
+        self._summed = self._told = self._paced = None
         self._older = {}
         self.model = Model(self._finished, self._run_ended)
 
@@ -141,7 +208,7 @@ class Picture:
     def _run_ended(self, run: Run) -> None:
         lost = sum(job.ended is None and not job.failed for job in run.jobs.values())
         self.recent.clear()
-        self._stages, self._means, self._inflation = {}, {}, None
+        self._summed = None
         self._older = {}
         text = f"the daemon was started anew: run {run.index} ended"
         if lost:
@@ -184,70 +251,16 @@ class Picture:
         """
         run = self.model.run
         now = run.clock if now_ms is None else max(now_ms, run.clock)
-        calls = live_calls(self.model.attributor)
         if wall_ms is None and run.epoch_us is not None:
             wall_ms = run.epoch_us / 1000.0 + now
-        start = now - self.window_s * 1000.0
-        waiting = waiting_spans(run, now)
-        gpus: list[fr.Gpu] = []
-        starved: list[tuple[float, float]] = []
-        windows: list[fr.Shares] = []
-        measured: list[Measured | None] = []
-        for number in sorted(run.gpus):
-            gpu = run.gpus[number]
-            window = None
-            if gpu.first_start is not None:
-                phases = self._phases(gpu, calls, max(start, gpu.first_start), now)
-                window, gone = phases.shares(
-                    waiting, derived=not run.lock_lines, placed=is_placed(run, gpu)
-                )
-                starved.extend(gone)
-                windows.append(window)
-            nvml = self._nvml(
-                number,
-                wall_ms,
-                self.window_s * 1000.0 if window is None else window.span_ms,
-                of_now=source.old,
-            )
-            measured.append(
-                None
-                if nvml is None or nvml.mean_util_pct is None
-                else Measured(
-                    util_pct=nvml.mean_util_pct,
-                    power_w=nvml.mean_power_w,
-                    source=nvml.util_source or "",
-                    samples=nvml.samples,
-                )
-            )
-            kernels, locks = self._graphs(gpu, calls, now)
-            gpus.append(
-                fr.Gpu(
-                    gpu=number,
-                    workers=tuple(sorted(gpu.workers)),
-                    lock=lock_of(number, calls, now),
-                    window=window,
-                    kernel_history=kernels,
-                    lock_history=locks,
-                    nvml=nvml,
-                    nvml_note=self._nvml_note(number, nvml),
-                )
-            )
-        at_us = started_us(run)
-        spans = [span for kinds in run.synth_spans.values() for span in kinds]
-        syntheses = self._syntheses(run, now)
-        wave = waves(
-            starved,
-            run.synth_starts[-2000:],
-            run.synth_ends[-2000:],
-            spans,
-            flying=len(syntheses),
-            span_ms=max((one.span_ms for one in windows), default=None),
-        )
-        gauge = bunching(run.synth_ends[-200:], wave.median_synth_ms)
-        self._refresh(run, len(syntheses))
+        told = self._told
+        if told is None:
+            told = self._told = self._tell(run)
+        paced = self._pace(run, told, now, wall_ms, source)
+        summed = self._sum_up(run, told, now)
         self._had_timeline |= run.timeline_seen  # a daemon that starts again writes them again
         self._had_timing |= run.timing_seen
-        older, jobs = self._jobs(run, now)
+        at_us = started_us(run)
         return fr.Frame(
             now_ms=now,
             at=None if run.epoch_us is None else iso_utc(int(run.epoch_us + now * 1000)),
@@ -257,28 +270,140 @@ class Picture:
             dialect=run.dialect,
             window_s=self.window_s,
             source=source,
-            gpus=tuple(gpus),
-            syntheses=syntheses,
-            gpu_queue=_queue(run, now),
-            jobs=jobs,
-            older_jobs=older,
-            recent=self._rows(run, calls),
-            in_flight=_in_flight(run, calls),
-            stages=self._stages,
-            proofs=proofs(run),
-            verdict=self._verdict(run, windows, wave, gauge, measured),
-            alerts=(*self._alerts(run), *self._second_opinion(run, now)),
-            host=self._host(),
+            gpus=tuple(
+                fr.Gpu(
+                    gpu=number,
+                    workers=gpu.workers,
+                    lock=lock_of(number, told.calls, now),
+                    window=gpu.window,
+                    kernel_history=gpu.kernel_history,
+                    lock_history=gpu.lock_history,
+                    nvml=gpu.nvml,
+                    nvml_note=gpu.nvml_note,
+                )
+                for number, gpu in paced.gpus.items()
+            ),
+            syntheses=_syntheses(told.syntheses, summed.usual_ms, now),
+            gpu_queue=_queue(told.queue, now),
+            jobs=paced.jobs,
+            older_jobs=paced.older_jobs,
+            recent=told.recent,
+            in_flight=told.in_flight,
+            stages=summed.stages,
+            proofs=told.proofs,
+            verdict=paced.verdict,
+            alerts=paced.alerts,
+            host=paced.host,
             has_timeline=self._had_timeline,
             has_timing=self._had_timing,
-            herd=herd_of(wave, gauge),
-            inflation=self._inflation,
+            herd=paced.herd,
+            inflation=summed.inflation,
             book=self.book,
             book_end=None if self.book is None else self.book.span[1],
             status=None if self.status is None else self.status.status,
             status_note=self.status_note,
+            settings=told.settings,
+        )
+
+    def _tell(self, run: Run) -> _Told:
+        """See `_Told`."""
+        calls = live_calls(self.model.attributor)
+        unfinished = run.unfinished()
+        flying = [part for part in unfinished if part.state == "synthesizing"]
+        flying.sort(key=lambda part: (part.synth_start or 0, part.order))
+        queued = [part for part in unfinished if part.state == "queued"]
+        queued.sort(key=lambda part: (part.synth_end or part.queued or 0, part.order))
+        return _Told(
+            calls=calls,
+            syntheses=flying,
+            queue=queued,
+            recent=self._rows(run, calls),
+            in_flight=self._in_flight(run, unfinished, calls),
+            proofs=proofs(run),
             settings=dict(run.settings),
         )
+
+    def _sum_up(self, run: Run, told: _Told, now: float) -> _Summed:
+        """See `_Summed`: anew if another partition was made or has finished, and it is time."""
+        of = (run.index, self.finished, len(run.synth_starts), len(run.synth_ends))
+        summed = self._summed
+        if summed is not None:
+            few = self.pace_ms and self.finished - summed.of[1] < len(self.recent) * SUMMED_SHARE
+            if summed.of == of or (few and summed.at_ms <= now < summed.at_ms + SUMMED_MS):
+                return summed
+        table = StageTable()
+        for row in reversed(self.recent):
+            if row.state == "done":
+                table.add(row)
+        starts, ends = run.synth_starts[-2000:], run.synth_ends[-2000:]
+        flying = len(told.syntheses)
+        made_ms = [span for kinds in run.synth_spans.values() for span in kinds]
+        beat = rhythm(starts, ends, made_ms, flying=flying)
+        self._summed = _Summed(
+            of=of,
+            at_ms=now,
+            stages=table.stats(),
+            means=table.means(),
+            inflation=inflation(table.cpu, starts, ends, flying=flying) if self.finished else None,
+            rhythm=beat,
+            gauge=bunching(run.synth_ends[-200:], beat.usual_ms),
+            usual_ms={kind: median_of(spans) for kind, spans in run.synth_spans.items()},
+        )
+        return self._summed
+
+    def _pace(
+        self, run: Run, told: _Told, now: float, wall_ms: float | None, source: fr.Source
+    ) -> _Paced:
+        """See `_Paced`: anew if it is time, or if it belongs to something else."""
+        paced = self._paced
+        of = (run.index, len(run.gpus), source.old, source.read_pct)
+        moment_ms = now if wall_ms is None else wall_ms
+        if paced is not None and paced.of == of and paced.at_ms <= moment_ms < paced.until_ms:
+            return paced
+        start = now - self.window_s * 1000.0
+        waiting = waiting_spans(run, now)
+        gpus: dict[int, _OneGpu] = {}
+        starved: list[tuple[float, float]] = []
+        windows: list[fr.Shares] = []
+        for number in sorted(run.gpus):
+            gpu = run.gpus[number]
+            window = None
+            if gpu.first_start is not None:
+                phases = self._phases(gpu, told.calls, max(start, gpu.first_start), now)
+                window, gone = phases.shares(
+                    waiting, derived=not run.lock_lines, placed=is_placed(run, gpu)
+                )
+                starved.extend(gone)
+                windows.append(window)
+            span_ms = self.window_s * 1000.0 if window is None else window.span_ms
+            nvml = self._nvml(number, wall_ms, span_ms, of_now=source.old)
+            kernels, locks = self._graphs(gpu, told.calls, now)
+            gpus[number] = _OneGpu(
+                workers=tuple(sorted(gpu.workers)),
+                window=window,
+                kernel_history=kernels,
+                lock_history=locks,
+                nvml=nvml,
+                nvml_note=self._nvml_note(number, nvml),
+            )
+        summed = self._sum_up(run, told, now)
+        span_ms = max((one.span_ms for one in windows), default=0.0)
+        wave = waves_of(starved, summed.rhythm, span_ms=span_ms if windows else None)
+        measured = [_measured(one.nvml) for one in gpus.values()]
+        older, jobs = self._jobs(run, now)
+        self._paced = _Paced(
+            of=of,
+            at_ms=moment_ms,
+            until_ms=moment_ms + self.pace_ms,
+            gpus=gpus,
+            jobs=jobs,
+            older_jobs=older,
+            verdict=self._verdict(run, windows, wave, summed, measured),
+            alerts=(*self._alerts(run), *self._second_opinion(run, now)),
+            host=self._host(),
+            herd=herd_of(wave, summed.gauge),
+        )
+        return self._paced
 
     # ------------------------------------------------------------ parts
 
@@ -287,7 +412,7 @@ class Picture:
         phases.add_history(gpu.history)
         for live in calls:
             call = live.call
-            if call.gpu != gpu.number or call.settled:
+            if not _is_open_on(live, gpu):
                 continue
             lock, kernels, barrier = _running(live, now)
             section = math.inf
@@ -305,23 +430,13 @@ class Picture:
         if first is None or not self.model.run.timing_seen:
             return (), ()
         last = int(now // 1000)
-        seconds = range(last - HISTORY_S + 1, last + 1)
-        kernels = [gpu.kernel_bins.share(at) for at in seconds]
-        locks = [gpu.lock_bins.share(at) for at in seconds]
-        for live in calls:
-            if live.call.gpu != gpu.number or live.call.settled:
-                continue
-            lock, running, _ = _running(live, now)
-            if lock is not None:
-                _spread(locks, seconds.start, lock)
-            for span in running:
-                _spread(kernels, seconds.start, span)
+        spans = [_running(live, now) for live in calls if _is_open_on(live, gpu)]
+        locks = [lock for lock, _, _ in spans if lock is not None]
+        kernels = [span for _, running, _ in spans for span in running]
         begun = int(first // 1000)
         return (
-            tuple(
-                None if at < begun else share for at, share in zip(seconds, kernels, strict=True)
-            ),
-            tuple(None if at < begun else share for at, share in zip(seconds, locks, strict=True)),
+            _graph(gpu.kernel_bins.shares(last, HISTORY_S), last, begun, kernels),
+            _graph(gpu.lock_bins.shares(last, HISTORY_S), last, begun, locks),
         )
 
     def _nvml(
@@ -336,7 +451,9 @@ class Picture:
             return None
         latest = readings.latest
         at = latest.at_ms if wall_ms is None else wall_ms
-        util, power = readings.history(at, HISTORY_S)
+        epoch_us = self.model.run.epoch_us
+        zero_ms = 0.0 if epoch_us is None else epoch_us / 1000.0
+        util, power = readings.history(at, HISTORY_S, zero_ms)
         mean_util, mean_power, count, source, reach_ms = readings.means(at - span_ms, at)
         note = readings.note
         if mean_util is not None and reach_ms < LEAST_COVERAGE * span_ms:
@@ -374,20 +491,6 @@ class Picture:
             return readings.note
         return self.sampler_note
 
-    def _syntheses(self, run: Run, now: float) -> tuple[fr.Synthesis, ...]:
-        usual = {kind: median_of(spans) for kind, spans in run.synth_spans.items()}
-        flying = [part for part in run.unfinished() if part.state == "synthesizing"]
-        flying.sort(key=lambda part: (part.synth_start or 0, part.order))
-        return tuple(
-            fr.Synthesis(
-                job=part.job.id,
-                partition=part.index,
-                elapsed_ms=max(0.0, now - (part.synth_start or 0)),
-                expected_ms=usual.get(part.kind),
-            )
-            for part in flying
-        )
-
     def _rows(self, run: Run, calls: list[LiveCall]) -> tuple[fr.PartitionRow, ...]:
         fresh = [
             partition_row(live.call.partition, lock_lines=run.lock_lines, likely=live.lines)
@@ -396,6 +499,31 @@ class Picture:
         ]
         fresh.sort(key=lambda row: row.bracket_end_ms or 0, reverse=True)
         return (*fresh, *self.recent)
+
+    def _in_flight(
+        self, run: Run, unfinished: list[Partition], calls: list[LiveCall]
+    ) -> tuple[fr.PartitionRow, ...]:
+        """The partitions that have begun, with what is known of their calls so far."""
+        open_calls = {id(live.call.partition): live for live in calls if live.state != "ended"}
+        rows: list[fr.PartitionRow] = []
+        before, self._rows_before = self._rows_before, {}
+        for part in unfinished:
+            if part.state == "pending":
+                continue
+            live = open_calls.get(id(part))
+            if live is not None:
+                row = partition_row(part, lock_lines=run.lock_lines, likely=live.lines)
+                rows.append(replace(row, lock_at_ms=live.lock_at))
+            elif part.call is not None:
+                rows.append(partition_row(part, lock_lines=run.lock_lines))
+            else:  # most of them, and few change between two frames
+                key = (part, part.state, part.kind, part.synth_ms, part.synth_end, part.pickup)
+                kept = before.get(key)
+                if kept is None:
+                    kept = partition_row(part, lock_lines=run.lock_lines)
+                self._rows_before[key] = kept
+                rows.append(kept)
+        return tuple(rows)
 
     def _jobs(self, run: Run, now: float) -> tuple[tuple[fr.JobRow, ...], tuple[fr.JobRow, ...]]:
         """The jobs that ended long ago, and those that ended lately or are in flight."""
@@ -414,26 +542,12 @@ class Picture:
         shown = [*ended[-ENDED_JOBS_SHOWN:], *flying]
         return tuple(rows.values()), tuple(_job_row(job, now) for job in shown)
 
-    def _refresh(self, run: Run, flying: int) -> None:
-        """Sum the latest partitions up anew, if another has finished."""
-        if self.finished == self._stage_rows:
-            return
-        self._stage_rows = self.finished
-        table = StageTable()
-        for row in reversed(self.recent):
-            if row.state == "done":
-                table.add(row)
-        self._stages, self._means = table.stats(), table.means()
-        self._inflation = inflation(
-            table.cpu, run.synth_starts[-2000:], run.synth_ends[-2000:], flying=flying
-        )
-
     def _verdict(
         self,
         run: Run,
         windows: list[fr.Shares],
         wave: Waves,
-        gauge: float | None,
+        summed: _Summed,
         measured: list[Measured | None],
     ) -> fr.Verdict:
         together = None
@@ -458,15 +572,15 @@ class Picture:
             step=(run.step_lo, run.step_hi),
             window=f"the last {self.window_s:.0f} s",
             facts=Facts(
-                stages=self._stages,
-                means=self._means,
+                stages=summed.stages,
+                means=summed.means,
                 per_proof=partitions_of_a_proof(run),
                 gpus=max(1, len(windows)),
                 lock_derived=not run.lock_lines,
                 settings=run.settings,
-                inflation=self._inflation,
+                inflation=summed.inflation,
                 host=self._host(),
-                gauge=gauge,
+                gauge=summed.gauge,
             ),
         )
 
@@ -560,6 +674,36 @@ def _running(live: LiveCall, now: float) -> tuple[Span | None, list[Span], Span 
     return lock, kernels, barrier
 
 
+def _is_open_on(live: LiveCall, gpu: Gpu) -> bool:
+    """Whether it is a call on this GPU that isn't in its history yet."""
+    return live.call.gpu == gpu.number and not live.call.settled
+
+
+def _measured(nvml: fr.Nvml | None) -> Measured | None:
+    if nvml is None or nvml.mean_util_pct is None:
+        return None
+    return Measured(
+        util_pct=nvml.mean_util_pct,
+        power_w=nvml.mean_power_w,
+        source=nvml.util_source or "",
+        samples=nvml.samples,
+    )
+
+
+def _graph(
+    shares: tuple[float | None, ...], last: int, begun: int, spans: list[Span]
+) -> tuple[float | None, ...]:
+    """Shares of the seconds up to `last`, with `spans` added; None before `begun`."""
+    first = last + 1 - len(shares)
+    if not spans and first >= begun:
+        return shares
+    bins = [share or 0.0 for share in shares]
+    for span in spans:
+        _spread(bins, first, span)
+    unseen = max(0, begun - first)
+    return (*[None] * unseen, *bins[unseen:])
+
+
 def _spread(bins: list[float], first: int, span: Span) -> None:
     """Add a span (ms) to shares of seconds, the first of which is `first`."""
     lo, hi = max(span[0], first * 1000.0), span[1]
@@ -574,25 +718,21 @@ def _spread(bins: list[float], first: int, span: Span) -> None:
         at = edge
 
 
-def _in_flight(run: Run, calls: list[LiveCall]) -> tuple[fr.PartitionRow, ...]:
-    """The partitions that have begun, with what is known of their calls so far."""
-    open_calls = {id(live.call.partition): live for live in calls if live.state != "ended"}
-    rows: list[fr.PartitionRow] = []
-    for part in run.unfinished():
-        if part.state == "pending":
-            continue
-        live = open_calls.get(id(part))
-        if live is None:
-            rows.append(partition_row(part, lock_lines=run.lock_lines))
-            continue
-        row = partition_row(part, lock_lines=run.lock_lines, likely=live.lines)
-        rows.append(replace(row, lock_at_ms=live.lock_at))
-    return tuple(rows)
+def _syntheses(
+    flying: list[Partition], usual_ms: Mapping[str | None, float | None], now: float
+) -> tuple[fr.Synthesis, ...]:
+    return tuple(
+        fr.Synthesis(
+            job=part.job.id,
+            partition=part.index,
+            elapsed_ms=max(0.0, now - (part.synth_start or 0)),
+            expected_ms=usual_ms.get(part.kind),
+        )
+        for part in flying
+    )
 
 
-def _queue(run: Run, now: float) -> tuple[fr.Queued, ...]:
-    queued = [part for part in run.unfinished() if part.state == "queued"]
-    queued.sort(key=lambda part: (part.synth_end or part.queued or 0, part.order))
+def _queue(queued: list[Partition], now: float) -> tuple[fr.Queued, ...]:
     return tuple(
         fr.Queued(
             job=part.job.id,

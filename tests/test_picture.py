@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cuzktop.columns import partition_json
 from cuzktop.events import Event, GpuSampled, GpuSamplerNote, HostSampled, PlayedAgain, SourceNote
 from cuzktop.frame import Frame, Gpu, Nvml, PartitionRow, Source
 from cuzktop.headless.snapshot import snapshot_document
 from cuzktop.parse.scanner import LogScanner
-from cuzktop.picture import HISTORY_S, Picture
+from cuzktop.picture import HISTORY_S, SUMMED_MS, Picture
 from cuzktop.sources.replay import demo
 
 SOURCE = Source(path="daemon.log")
@@ -77,6 +78,36 @@ def test_a_log_in_small_pieces_with_a_frame_after_each_tells_the_same() -> None:
         picture.feed(scanner.feed(log[at : at + 997]))
         picture.frame(source=SOURCE)
     assert document(picture, scanner) == document(*fed(log))
+
+
+@pytest.mark.parametrize("name", ["h200-two-gpus", "failures", "herd"])
+def test_a_paced_picture_is_a_second_behind_at_most(name: str) -> None:
+    """Many frames a second: what is worked out seldom is right again when it is due."""
+    log = log_of(name)[:400_000]
+    paced, scanner = Picture(pace_ms=950.0), LogScanner()
+    for at in range(0, len(log), 997):
+        paced.feed(scanner.feed(log[at : at + 997]))
+        paced.frame(source=SOURCE)
+    fresh, _ = fed(log)
+    later = fresh.model.run.clock + SUMMED_MS
+    frames = [one.frame(source=SOURCE, now_ms=later) for one in (paced, fresh)]
+    assert snapshot_document(frames[0]) == snapshot_document(frames[1])
+    rows = [[partition_json(row) for row in frame.in_flight] for frame in frames]
+    assert rows[0] == rows[1]
+
+
+def test_within_its_pace_a_picture_keeps_what_it_worked_out() -> None:
+    paced, scanner = Picture(pace_ms=950.0), LogScanner()
+    paced.feed(scanner.feed(log_of("h200-two-gpus")[:400_000]))
+    clock = paced.model.run.clock
+    one, soon, later = (
+        paced.frame(source=SOURCE, now_ms=clock + ms) for ms in (0.0, 900.0, 1000.0)
+    )
+    assert soon.verdict is one.verdict
+    assert soon.gpus[0].window is one.gpus[0].window
+    assert soon.recent is one.recent
+    assert soon.syntheses[0].elapsed_ms - one.syntheses[0].elapsed_ms == 900.0
+    assert later.gpus[0].window is not one.gpus[0].window
 
 
 # ---------------------------------------------------------------- the cards' readings

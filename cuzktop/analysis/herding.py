@@ -59,6 +59,31 @@ class Waves:
         return self.longest_ms >= usual or not short
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rhythm:
+    """When syntheses ended (ms, in order), how long one usually takes, and how many there are."""
+
+    ends: Sequence[float]
+    usual_ms: float | None
+    in_flight: float | None
+
+
+def rhythm(
+    synth_starts: Sequence[float],
+    synth_ends: Sequence[float],
+    synth_ms: Sequence[float],
+    *,
+    flying: int | None = None,
+) -> Rhythm:
+    """The rhythm of syntheses; see `waves`."""
+    ends = sorted(synth_ends)
+    return Rhythm(
+        ends=ends,
+        usual_ms=median(synth_ms),
+        in_flight=Flights(synth_starts, ends, flying).usual(),
+    )
+
+
 def waves(
     starved: Sequence[Span],
     synth_starts: Sequence[float],
@@ -74,10 +99,14 @@ def waves(
     the instants are the latest ones alone, `flying` is the number in flight at their end.
     `starved` are the gaps in a span of `span_ms`; None is long enough to see a rhythm.
     """
-    usual = median(synth_ms)
+    beat = rhythm(synth_starts, synth_ends, synth_ms, flying=flying)
+    return waves_of(starved, beat, span_ms=span_ms)
+
+
+def waves_of(starved: Sequence[Span], beat: Rhythm, *, span_ms: float | None = None) -> Waves:
+    """Do syntheses of this rhythm end in waves at the ends of the starved gaps? See `waves`."""
+    usual, ends, in_flight = beat.usual_ms, beat.ends, beat.in_flight
     total = sum(hi - lo for lo, hi in starved)
-    ends = sorted(synth_ends)
-    in_flight = Flights(synth_starts, ends, flying).usual()
     size = int(max(WAVE_MIN, (in_flight or 0) / 2))
     if usual is None or total <= 0:
         return Waves(share=0.0, size=size, median_synth_ms=usual, in_flight=in_flight)
