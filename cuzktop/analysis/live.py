@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from cuzktop.dataclass import dataclass, field
 from cuzktop.frame import Holding, Lock
 from cuzktop.model.attribution import SURE, Attributor, bound_entry
+from cuzktop.model.blocks import PASSING_MS, Block
+from cuzktop.model.handover import Free
 from cuzktop.model.kinds import C1, C4, C6, C7, C8, C9, C10, C11, CHAIN, KINDS
-from cuzktop.model.lateness import misfit
+from cuzktop.model.lateness import Window, misfit
 from cuzktop.model.state import Call, Line
 
 STAGES = ("ntt_msm_h", "barrier", "batch_add", "tail_msm", "releasing")
@@ -46,7 +48,10 @@ def live_calls(attributor: Attributor) -> list[LiveCall]:
         for call in attributor.waiting:
             if call.end is None:
                 bound_entry(call)
-        found = _derived(attributor.waiting, pools, contiguous=attributor.contiguous)
+        if attributor.contiguous:
+            found = _together(sorted(attributor.waiting, key=lambda call: call.entry_lo), pools)
+        else:
+            found = _foreseen(attributor, pools)
         found.sort(key=lambda live: live.call.start)
         return found
     used: set[Line] = set()
@@ -210,53 +215,116 @@ def _kernels_so_far(
         live.stage = STAGES[step]
 
 
-# ---------------------------------------------------------------- before S41
+# ---------------------------------------------------------------- S19–S40
 
 
-def _derived(
-    calls: list[Call], pools: dict[int, list[Line]], *, contiguous: bool
-) -> list[LiveCall]:
-    """The lock leaves no lines: a finished block of lines means that its call gave it back.
-
-    `calls` are all that aren't settled, ended ones too. The calls of a GPU mostly take the lock in
-    the order of their entry; a block goes to the first who may have had it, unless another would
-    then be left without one before its own end.
-    """
-    marks = pools[C11] if contiguous else pools[C9]
-    by_gpu: dict[int | None, list[Call]] = {}
-    for call in sorted(calls, key=lambda call: call.entry_lo):
-        by_gpu.setdefault(call.gpu, []).append(call)
+def _foreseen(attributor: Attributor, pools: dict[int, list[Line]]) -> list[LiveCall]:
+    """The lock leaves no lines: whose block has ended has given it back, and who waits is next."""
+    blocks, free = attributor.foreseen()
+    one_lock = attributor.one_lock
     result: list[LiveCall] = []
-    single = len(by_gpu) <= 1
-    for mine in by_gpu.values():
-        owners = _blocks(mine, marks) if single else {}
-        rest: list[Call] = []
-        for call in mine:
-            mark = owners.get(id(call))
-            if call.end is not None:
-                live = LiveCall(call, "ended")
-                if mark is not None and not contiguous:
-                    live.lines = _block_lines(mark, pools)
-                result.append(live)
-            elif mark is not None or call.next_pickup is not None:
-                at = call.next_pickup if mark is None else mark.hi
-                result.append(LiveCall(call, "finishing", release_at=at))
-            else:
-                rest.append(call)
-        result.extend(_contenders(rest, marks, pools, contiguous=contiguous))
+    waiting: dict[int, list[Call]] = {}
+    used: set[Line] = set()
+    for call in attributor.waiting:
+        block = blocks.get(call)
+        if block is not None:
+            used.update(line for line in block.lines if line is not None)
+        if call.end is not None:
+            result.append(LiveCall(call, "ended", _lines_of(block)))
+        elif block is not None:
+            at = sum(block.ended) / 2
+            result.append(LiveCall(call, "finishing", _lines_of(block), release_at=at))
+        elif call.next_pickup is not None:
+            result.append(LiveCall(call, "finishing", release_at=call.next_pickup))
+        else:
+            waiting.setdefault(0 if one_lock else call.lock, []).append(call)
+    running = {kind: [line for line in pools[kind] if line not in used] for kind in (C6, C8, C9)}
+    for lock, calls in waiting.items():
+        result.extend(_contenders(calls, free.get(lock), running))
     return result
 
 
-def _blocks(calls: list[Call], marks: list[Line]) -> dict[int, Line]:
-    """Whose each finished block is, as likely as can be said."""
-    owners: dict[int, Line] = {}
-    last = math.inf
+def _lines_of(block: Block | None) -> dict[int, Line]:
+    lines = () if block is None else block.lines
+    return {line.kind: line for line in lines if line is not None}
+
+
+def _contenders(
+    calls: list[Call], free: Free | None, pools: dict[int, list[Line]]
+) -> list[LiveCall]:
+    """The calls that want one lock: who asked for it first holds it, the others wait."""
+    ready = [call for call in calls if call.cpu_options and call.cpu_options[0].lines[0]]
+    if not ready:
+        return [LiveCall(call, "waiting") for call in calls]
+    holder = min(ready, key=lambda call: call.begun[0])
+    rivals = tuple(call for call in ready if call is not holder)
+    lo, hi = holder.begun
+    if free is not None:
+        lo, hi = max(lo, free.at[0]), max(hi, free.at[1])
+    live = LiveCall(holder, "holding", lock_at=lo, sure=not rivals, rivals=rivals)
+    live.stage = STAGES[0]
+    _block_so_far(
+        live, (lo, hi + PASSING_MS), holder.start_seq if free is None else free.seq, pools
+    )
+    return [live, *(LiveCall(call, "waiting") for call in calls if call is not holder)]
+
+
+def _block_so_far(live: LiveCall, begun: Window, after: int, pools: dict[int, list[Line]]) -> None:
+    """The stage that the holder is in, by the lines that a block begun in a window would have."""
+    lo, hi = begun
+    for kind, stage in ((C6, STAGES[1]), (C8, STAGES[3])):
+        fits = [line for line in pools[kind] if line.seq > after]
+        if kind == C6:
+            fits = [line for line in fits if misfit(lo + line.a, hi + line.a + 1, line) < FIT]
+        if not fits:
+            return
+        live.lines[kind] = fits[0]
+        live.stage = stage
+        after = fits[0].seq
+        pools[kind].remove(fits[0])
+
+
+# ---------------------------------------------------------------- S16–S18
+
+
+def _together(calls: list[Call], pools: dict[int, list[Line]]) -> list[LiveCall]:
+    """A call's lines stand together, and the last one's end gives the only lock back."""
+    result: list[LiveCall] = []
+    owners = _owners(calls, pools[C11])
+    rest: list[Call] = []
+    for call in calls:
+        mark = owners.get(call)
+        if call.end is not None:
+            result.append(LiveCall(call, "ended"))
+        elif mark is not None or call.next_pickup is not None:
+            at = call.next_pickup if mark is None else mark.hi
+            result.append(LiveCall(call, "finishing", release_at=at))
+        else:
+            rest.append(call)
+    if not rest:
+        return result
+    holder, *others = rest
+    result.extend(LiveCall(call, "waiting") for call in others)
+    live = LiveCall(holder, "holding", sure=not others, rivals=tuple(others))
+    newest = pools[C11][-1] if pools[C11] else None
+    live.lock_at = holder.entry_lo if newest is None else max(holder.entry_lo, newest.lo)
+    after = holder.start_seq if newest is None else max(holder.start_seq, newest.seq + 1)
+    live.lines = {
+        line.kind: line for kind in (C1, C6, C8, C9) for line in pools[kind] if line.seq >= after
+    }
+    live.stage = STAGES[3] if C8 in live.lines else STAGES[1] if C6 in live.lines else STAGES[0]
+    return [*result, live]
+
+
+def _owners(calls: list[Call], marks: list[Line]) -> dict[Call, Line]:
+    """Whose last line each of `marks` is, as likely as can be said."""
+    owners: dict[Call, Line] = {}
     for index, mark in enumerate(marks):
-        following = marks[index + 1].seq if index + 1 < len(marks) else last
+        following = marks[index + 1].seq if index + 1 < len(marks) else math.inf
         fits = [
             call
             for call in calls
-            if id(call) not in owners
+            if call not in owners
             and not call.failed
             and call.start_seq <= mark.seq
             and (call.end is None or mark.seq < call.end_seq)
@@ -268,43 +336,8 @@ def _blocks(calls: list[Call], marks: list[Line]) -> dict[int, Line]:
         # A worker picks up its next item as soon as its call has given the lock back.
         moved = [call for call in fits if call.next_pickup is not None]
         moved.sort(key=lambda call: call.next_pickup or 0.0)
-        owners[id((urgent or moved or fits)[0])] = mark
+        owners[(urgent or moved or fits)[0]] = mark
     return owners
-
-
-def _block_lines(end: Line, pools: dict[int, list[Line]]) -> dict[int, Line]:
-    """The lines of the block that ends with `end`: the last of each kind before it."""
-    lines = {C9: end}
-    for kind in (C6, C8):
-        before = [line for line in pools[kind] if line.seq < end.seq]
-        if before:
-            lines[kind] = before[-1]
-    return lines
-
-
-def _contenders(
-    rest: list[Call], marks: list[Line], pools: dict[int, list[Line]], *, contiguous: bool
-) -> list[LiveCall]:
-    """The calls without a finished block: the first of them holds the lock, the others wait."""
-    if not rest:
-        return []
-    last_end = marks[-1].seq if marks else -1
-    kinds = (C1, C6, C8, C9) if contiguous else (C6, C8)
-    running = [line for kind in kinds for line in pools[kind] if line.seq > last_end]
-    running = [line for line in running if line.seq >= rest[0].start_seq]
-    entered = contiguous or any(line.seq >= rest[0].start_seq for line in pools[C1])
-    result: list[LiveCall] = []
-    for index, call in enumerate(rest):
-        if index or not (running or entered):
-            result.append(LiveCall(call, "waiting"))
-            continue
-        live = LiveCall(call, "holding", sure=len(rest) == 1, rivals=tuple(rest[1:]))
-        live.lock_at = max(call.entry_lo, marks[-1].lo if marks else call.entry_lo)
-        seen = {line.kind for line in running}
-        live.stage = "tail_msm" if C8 in seen else "barrier" if C6 in seen else STAGES[0]
-        live.lines = {line.kind: line for line in running}
-        result.append(live)
-    return result
 
 
 # ---------------------------------------------------------------- the lock, for a view
@@ -318,8 +351,12 @@ def lock_of(gpu: int, calls: list[LiveCall], now: float) -> Lock:
     confidence = "exact"
     waiting: list[Holding] = []
     finishing: list[Holding] = []
+    others: list[Holding] = []  # until S29 the calls of several locks run on one GPU
     for live in mine:
-        if live.state == "holding" and holder is None:
+        if live.state == "holding" and holder is not None:
+            others.append(_holding(live.call, max(0.0, now - live.call.entry_lo)))
+            confidence = "inferred"
+        elif live.state == "holding":
             since = None if live.lock_at is None else max(0.0, now - live.lock_at)
             if since is not None:  # `now` is the last clock read; what was printed since took time
                 since = max(since, float(sum(_printed_ms(live.lines))))
@@ -338,7 +375,7 @@ def lock_of(gpu: int, calls: list[LiveCall], now: float) -> Lock:
         holder=holder,
         waiting=tuple(waiting),
         finishing=tuple(finishing),
-        candidates=candidates,
+        candidates=(*candidates, *others),
         confidence=confidence,
     )
 

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from cuzktop.model import blocks, fitting
 from cuzktop.model.blocks import Block
 from cuzktop.model.chains import MISSING, printed_chains
 from cuzktop.model.fitting import Fitting
-from cuzktop.model.handover import PATIENCE, Handover
+from cuzktop.model.handover import PATIENCE, Free, Handover
 from cuzktop.model.joint import (
     HORIZON,
     ROUNDING_MS,
@@ -362,12 +362,8 @@ class Attributor:
 
     def _settle_blocks(self, ripe: Sequence[Call], frontier: int) -> list[Call]:
         """Give calls their blocks; returns those of `ripe` for which it is decided."""
+        self._tell_locks()
         handover = self._handover
-        if handover.one_lock:
-            # Nothing tells S30 from its neighbours, and who has which GPU may not be known.
-            handover.doubtful = self._maybe_one_lock or min(self.locks, default=0) < 0
-            if len(self.locks) > 1 and not handover.doubtful:
-                handover.several_locks()
         ended = [call for call in self.waiting if call.end is not None]
         handover.hand_out(self.pools, frontier, [*self._lost, *ended])
         patience = 0
@@ -387,6 +383,15 @@ class Attributor:
             handover.settle(settled, min(left, default=frontier))
         return settled
 
+    def _tell_locks(self) -> None:
+        """See whether there are several locks."""
+        handover = self._handover
+        if handover.one_lock:
+            # Nothing tells S30 from its neighbours, and who has which GPU may not be known.
+            handover.doubtful = self._maybe_one_lock or min(self.locks, default=0) < 0
+            if len(self.locks) > 1 and not handover.doubtful:
+                handover.several_locks()
+
     def _own_block(self, call: Call, block: Block, margin: float) -> None:
         if call.lock < 0 and not self._handover.one_lock:
             margin -= SURE  # who else wants its lock is not known
@@ -404,6 +409,24 @@ class Attributor:
         call.block = block
         if self._handover.one_lock:
             call.lock = 0
+
+    @property
+    def one_lock(self) -> bool:
+        """S19–S40: whether all calls take the same lock."""
+        return self._handover.one_lock
+
+    def foreseen(self) -> tuple[dict[Call, Block], Mapping[int, Free]]:
+        """S19–S40: who has had which block, and when each lock was given back, as it looks now.
+
+        Open calls count with what is known of them so far.
+        """
+        self._tell_locks()
+        for call in self.waiting:
+            if call.end is None:
+                bound_entry(call)
+                call.cpu_options = self._preparations(call)
+                call.begun = fitting.asked(call)
+        return self._handover.foreseen(self.pools, [*self._lost, *self.waiting])
 
     # ------------------------------------------------------------ S16–S18
 
@@ -526,19 +549,23 @@ class Attributor:
             barrier=barrier_of_chain(call, chain),
             finish=finish,
             last=NEVER if call.failed else call.end_seq,
+            unfinished=call.failed,
             full=full,
         )
 
     def _preparations_by_block(self, call: Call, *, full: bool) -> list[Option]:
         block = call.block
+        still_open = call.end is None and not call.end_seq
+        last = NEVER if call.failed or still_open else min(call.end_seq, call.done_seq)
         return preparations(
             call,
             self.pools,
             self._tape.bounds,
-            setup_limit=(call.end_seq if block is None else block.first_seq, None),
+            setup_limit=(last if block is None else block.first_seq, None),
             barrier=None if block is None else barrier_of_block(block),
             finish=self._fitting.finish(call, block),
-            last=NEVER if call.failed else min(call.end_seq, call.done_seq),
+            last=last,
+            unfinished=call.failed or still_open,
             full=full,
         )
 

@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from copy import copy
 from typing import NamedTuple
 
 from cuzktop.model.chains import LIMIT, MISSING, SLACK_COST, SLACK_MAX_MS, Pools
@@ -62,6 +63,14 @@ class Former:
         # How sure older verdicts leave a block's lines: when it was made, and when it was settled.
         self._doubts: dict[Line, float] = {}
         self._final_doubts: dict[Line, float] = {}
+
+    def twin(self) -> Former:
+        """The same, to go on apart from this one."""
+        twin = copy(self)
+        twin.__dict__.update(
+            _parts=dict(self._parts), _used=set(self._used), _doubts=dict(self._doubts)
+        )
+        return twin
 
     def form(self, pools: Pools, frontier: int) -> list[Block]:
         """The blocks that ended before `frontier` and have not been taken, in order."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import NamedTuple
 
 from cuzktop.model.blocks import (
@@ -42,9 +43,11 @@ STRAY_HOLDER = 0.5  # or that the call did whose block is nobody's
 TOLD_APART = 20.0  # ways dearer than the best by more are given up
 ALIKE_MS = 3.0  # ways whose locks are free at times as near are the same
 KEEP_WAYS = 48  # ways of handing out that are followed at a time
+KEEP_AHEAD = 8  # the same for a picture of the moment
 KEEP_BESIDE = 8  # blocks among whose lines those of the next one can stand
 KEEP_STRAYS = 32
 KEEP_FAILURES = 16
+END = 1 << 62  # a place of the log that is never reached
 PATIENCE = 3  # a toss-up is settled when so many more blocks than two for each worker have ended
 
 
@@ -101,6 +104,10 @@ class Way:
         self.margins = margins or {}
         self.stray = stray
 
+    def twin(self) -> Way:
+        """The same way, to be followed further apart from this one."""
+        return Way(self.cost, self.free, self.open, self.trace, self.margins, self.stray)
+
 
 class Decision(NamedTuple):
     """A call's block is known."""
@@ -118,6 +125,7 @@ class Handover:
         self._fitting = fitting
         self._former = Former()
         self._ways = [Way()]
+        self._keep_ways = KEEP_WAYS
         self._known: set[Call] = set()  # calls that the ways have in `open` or in their trace
         self._fits: dict[tuple[Call, Line], tuple[float, Window]] = {}
         self._handed: list[Block] = []  # whose calls aren't all settled
@@ -205,8 +213,9 @@ class Handover:
             _keep(more, Way(cost + nobody, way.free, open_, trace, way.margins, block.ended))
         ways = sorted(more.values(), key=by_cost)
         best = ways[0]
-        self._ways = [way for way in ways[:KEEP_WAYS] if way.cost <= best.cost + TOLD_APART]
-        for way in ways[KEEP_WAYS:]:
+        keep = self._keep_ways
+        self._ways = [way for way in ways[:keep] if way.cost <= best.cost + TOLD_APART]
+        for way in ways[keep:]:
             if way.cost > best.cost + TOLD_APART:
                 break
             _note_margins(best, way)
@@ -363,9 +372,42 @@ class Handover:
         ]
         self._former.forget(oldest)
 
-    def likely(self) -> dict[Call, Block]:
-        """The blocks of calls that aren't settled yet, by the best way."""
-        return _served(self._ways[0].trace)
+    def foreseen(
+        self, pools: Pools, calls: Sequence[Call]
+    ) -> tuple[dict[Call, Block], Mapping[int, Free]]:
+        """The blocks of calls that aren't settled yet, and when each lock was given back.
+
+        That is what the best way comes to if it is followed to the log's end, where `calls` may be
+        open still. Nothing is decided by it.
+        """
+        return self._twin().followed(pools, calls)
+
+    def _twin(self) -> Handover:
+        """The same, to go on apart from this one, a little less thoroughly."""
+        twin = copy(self)
+        twin.__dict__.update(
+            _former=self._former.twin(),
+            _ways=[way.twin() for way in self._ways[:KEEP_AHEAD]],
+            _keep_ways=KEEP_AHEAD,
+            _known=set(self._known),
+            _handed=list(self._handed),
+            _failures=list(self._failures),
+            _fits=dict(self._fits),
+        )
+        return twin
+
+    def followed(
+        self, pools: Pools, calls: Sequence[Call]
+    ) -> tuple[dict[Call, Block], Mapping[int, Free]]:
+        """Hand out all blocks up to the log's end; see `foreseen`."""
+        self.hand_out(pools, END, calls)
+        gone = {call for call in calls if call.deadline_seq < END and not call.failed}
+
+        def cost(way: Way) -> float:
+            return way.cost + UNSERVED * sum(call in gone for call in way.open)
+
+        best = min(self._ways, key=cost)
+        return _served(best.trace), best.free
 
 
 # ---------------------------------------------------------------- ways

@@ -44,7 +44,7 @@ FINISH_MS = 9.0  # the call's end follows its last work by at most so much, as a
 FINISH_MAX_MS = 500.0  # longer than that costs no more
 USUAL_LIMIT = LISTED  # one line of a call that has others to choose from costs at most so much
 USUAL_LATE_MS = 150.0  # and is at most so late: `start_cost` is the cheaper one
-LATE_FAILURE = 2.0  # a failed call's C2 or C3 may never come
+UNFINISHED = 2.0  # a failed call's C2 or C3 may never come, an open one's not yet
 
 Pools = Mapping[int, Sequence[Line]]
 
@@ -125,13 +125,14 @@ def preparations(
     barrier: Barrier | None,
     finish: Finish | None,
     last: int,
+    unfinished: bool = False,
     full: bool = False,
 ) -> list[Option]:
     """The sets (C1, C2, C3) that could be the call's, by cost.
 
     `setup_limit` is where C1 stands at the latest, and what pre_lock_cpu leaves for it (None: not
-    known); `last` is the end of the call's lines in the log; with `full` none is left out for being
-    much dearer than the best.
+    known); `last` is the end of the call's lines in the log; C2 and C3 of an `unfinished` one may
+    still come, or never; with `full` none is left out for being much dearer than the best.
     """
     first = call.start_seq
     until = last if barrier is None else min(last, barrier.before)
@@ -157,12 +158,12 @@ def preparations(
             for prepared in _prepared(preps, after, begun, barrier, bounds, limit):
                 head = (setup_cost + prepared.cost, setup, due1)
                 found = _complete(head, prepared, b_g2s, finish, bounds, limit, options)
-                if not found or call.failed:
-                    more = LATE_FAILURE if call.failed else MISSING
+                if not found or unfinished:
+                    more = UNFINISHED if unfinished else MISSING
                     lines, due = (setup, prepared.line, None), (due1, prepared.due, None)
                     options.append(Option(head[0] + more, lines, due))
-            if call.failed:
-                more = setup_cost + 2 * LATE_FAILURE
+            if unfinished:
+                more = setup_cost + 2 * UNFINISHED
                 options.append(Option(more, (setup, None, None), (due1, None, None)))
         if options:
             options.sort(key=by_cost)
