@@ -1,0 +1,68 @@
+"""Who holds the lock now: simulated logs cut in quiet moments, whose state is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cuzktop.analysis.live import live_calls, lock_of
+from cuzktop.frame import Holding
+from cuzktop.model.reduce import Model
+from cuzktop.parse.scanner import LogScanner
+from tests import logsim
+from tests.logsim import Knobs
+
+Who = tuple[int | None, str, int | None]
+QUIET: dict[str, Any] = {
+    "stall": 0.0,
+    "split_slow": 0.0,
+    "cold": 0.0,
+    "torn": 0.0,
+    "srs": 300.0,
+    "jobs": 5,
+}
+
+
+def who(one: Holding | None) -> Who | None:
+    return None if one is None else (one.worker, one.job, one.partition)
+
+
+def known(one: dict[str, Any] | None) -> Who | None:
+    return None if one is None else (one["worker"], one["job"], one["partition"])
+
+
+def compared(knobs: Knobs) -> tuple[int, list[str]]:
+    """Every GPU of every cut: how many are as they were, and what is said of the others."""
+    log, truth = logsim.simulate(knobs)
+    right, wrong = 0, []
+    for cut in truth["cuts"]:
+        model = Model()
+        model.feed(LogScanner().feed(log[: cut["at_byte"]]))
+        calls = live_calls(model.attributor)
+        for want in cut["gpus"]:
+            lock = lock_of(want["gpu"], calls, model.run.clock)
+            got = (who(lock.holder), {who(one) for one in lock.waiting})
+            true = (known(want["holder"]), {known(one) for one in want["waiting"]})
+            if got == true:
+                right += 1
+            else:
+                wrong.append(f"at {cut['t_ms']}: {got} for {true}, {lock.confidence}")
+    return right, wrong
+
+
+@pytest.mark.parametrize(
+    ("version", "gpus"),
+    [(18, 1), (19, 1), (22, 1), (25, 1), (28, 1), (31, 2), (34, 2), (37, 4), (40, 2), (45, 4)],
+)
+def test_holder_and_waiters_are_those_of_the_moment(version: int, gpus: int) -> None:
+    right, wrong = compared(Knobs(version=version, gpus=gpus, **QUIET))
+    assert right > 30
+    assert len(wrong) <= 0.03 * right, wrong
+
+
+@pytest.mark.parametrize("version", [19, 23, 27])
+def test_each_lock_has_a_holder_where_two_locks_are_on_one_card(version: int) -> None:
+    right, wrong = compared(Knobs(version=version, gpus=2, **QUIET))
+    assert right > 30
+    assert len(wrong) <= 0.05 * right, wrong
