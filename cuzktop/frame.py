@@ -19,6 +19,12 @@ LIVE_WITHIN_MS = 120_000.0
 TIME_CLASSES = ("kernel", "barrier", "lock_overhead", "handoff", "starved", "no_work")
 """Where a GPU's wall time goes, in the contract's order of precedence; they add up to 100 %."""
 
+HELD = ("barrier", "lock_overhead", "handoff")  # no kernel, but a worker is in its bracket
+UNFED = ("starved", "no_work")  # nor is there a bracket
+GPU_BOUND_PCT = 80.0  # kernels so much of the time: the GPU is the limit
+DISAGREE_PTS = 15.0  # a measurement this far from the log's kernel share deserves a word
+FEW_PROOFS = 10  # fewer completed proofs than this make a verdict less sure
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Shares:

@@ -14,15 +14,12 @@ from cuzktop.analysis.advice import Facts
 from cuzktop.analysis.herding import WAVE_SHARE, Waves, bunching, starving_sentence, waves
 from cuzktop.analysis.inflation import pressure
 from cuzktop.dataclass import dataclass
-from cuzktop.frame import Verdict
+from cuzktop.frame import DISAGREE_PTS, FEW_PROOFS, GPU_BOUND_PCT, HELD, UNFED, Verdict
 from cuzktop.units import duration, percent, shares_to_100
 
 __all__ = ["FEW_PROOFS", "Facts", "Measured", "Waves", "bunching", "verdict", "waves"]
 
-GPU_BOUND_PCT = 80.0
-DISAGREE_PTS = 15.0  # a measurement this far under the log's kernel share overrules it
 LEAST_COVERAGE = 0.5  # of a span must be measured, or a mean over it says nothing of it
-FEW_PROOFS = 10  # fewer completed proofs than this lower the confidence
 CANT_TELL = 0.6  # few proofs and less confidence than this: the sentence says so
 MEASURED_CONFIDENCE = 0.6
 UNSETTLED = 0.5  # at most, where warm-up or a single stall may have made the answer
@@ -40,8 +37,6 @@ BOTTLENECK_OF = {
     "starved": "synthesis",
     "no_work": "idle",
 }
-HELD = ("barrier", "lock_overhead", "handoff")  # a worker is in its bracket
-UNFED = ("starved", "no_work")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
 from textual.driver import Driver
-from textual.filter import LineFilter, NoColor
+from textual.filter import LineFilter
 from textual.message import Message
 from textual.reactive import var
 from textual.screen import Screen
@@ -31,7 +31,7 @@ from cuzktop.tui.messages import Body, Opened, PartitionOpened, Said, Selected, 
 from cuzktop.tui.preferences import Preferences
 from cuzktop.tui.prompt import Prompt
 from cuzktop.tui.rows import PartitionKey
-from cuzktop.tui.themes import DARK, THEMES
+from cuzktop.tui.themes import DARK, THEMES, Colourless
 from cuzktop.tui.views import view_class
 from cuzktop.tui.views.base import View
 from cuzktop.tui.widgets.brush import Brush
@@ -46,6 +46,7 @@ from cuzktop.tui.widgets.windows import Window, alert_lines, help_lines, verdict
 PLAIN = frozenset(theme.name for theme in THEMES if not theme.ansi)
 INTERVALS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 AT_ONCE = ("\x1b[?2026h", "\x1b[?2026l")  # for a terminal that can show a picture whole
+COLOURLESS = (Colourless(),)
 SAID_S = 5.0  # an answer to a key makes room again after this long
 NOTICE_S = 20.0  # so does what nobody asked for
 
@@ -113,9 +114,7 @@ class CuzktopApp(App[None]):
             driver_class=driver_class or (None if os.name == "nt" else ForgivingDriver),
             ansi_color=None if colour else True,
         )
-        if not colour and not self.no_color:
-            self.no_color = True
-            self._filters.append(NoColor())
+        self.no_color = not colour
         for theme in THEMES:
             self.register_theme(theme)
         few = colour and self.console.color_system not in {"256", "truecolor"}
@@ -144,7 +143,9 @@ class CuzktopApp(App[None]):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """No filters with our own themes: they only turn the sixteen colours into others."""
-        return () if self.theme in PLAIN and not self.no_color else super().get_line_filters()
+        if self.no_color:
+            return COLOURLESS
+        return () if self.theme in PLAIN else super().get_line_filters()
 
     def compose(self) -> ComposeResult:
         """The overview over the footer; the other views come when they are wanted."""
@@ -259,8 +260,10 @@ class CuzktopApp(App[None]):
 
     def _set_interval(self, seconds: float | None) -> None:
         if seconds is None:
+            self._say(f"every {self.interval_s:g} s: there is no step further")
             return
         self.interval_s = seconds
+        self._say(f"every {seconds:g} s; W keeps it")
         if self.on_interval is not None:
             self.on_interval(seconds)
 

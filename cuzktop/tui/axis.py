@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from cuzktop.dataclass import dataclass
 from cuzktop.frame import PartitionRow
 from cuzktop.tui.rows import PartitionKey, key_of
 from cuzktop.tui.widgets.cells import CLASS_GLYPHS, GAP, LEVELS, Line, Span, width_of
 
+STALL_MS = 2000.0  # a lock that nobody has for so long: more than a call's own CPU work
 KEEP_COLUMNS = 6000  # remembered for each GPU and zoom: more than a screen can scroll through
 
 # what the lock's holder does: its glyph and its style
@@ -119,6 +121,35 @@ def lane_end(row: PartitionRow) -> float:
         return math.inf
     ended = synth_end(row)
     return float(row.synth_start_ms or 0) if ended is None else ended
+
+
+class Stall(NamedTuple):
+    """A time in which nobody held a GPU's lock, between two who did."""
+
+    start_ms: float
+    end_ms: float
+    gpu: int
+
+
+def stalls(rows: Iterable[PartitionRow]) -> list[Stall]:
+    """The times of `STALL_MS` and more in which a GPU's lock was free, in their order."""
+    held: dict[int, list[tuple[float, float]]] = {}
+    for row in rows:
+        if row.gpu is None or (at := row.lock_at_ms) is None:
+            continue
+        until = math.inf if row.state == "gpu" else float(row.bracket_end_ms or at)
+        if row.lock_held_ms is not None:
+            until = at + row.lock_held_ms
+        held.setdefault(row.gpu, []).append((at, until))
+    found: list[Stall] = []
+    for gpu, spans in held.items():
+        spans.sort()
+        free = spans[0][1]
+        for start, end in spans[1:]:
+            if start - free >= STALL_MS:
+                found.append(Stall(free, start, gpu))
+            free = max(free, end)
+    return sorted(found)
 
 
 def begun_at(row: PartitionRow) -> float:

@@ -110,6 +110,8 @@ KEYS: tuple[Key, ...] = (
     Key("S", "S", "previous_slow", "Previous slow partition", "the slow one before", "", "123"),
     Key("e", "e", "next_failure", "Next failure", "next failure", "failure", "12345"),
     Key("E", "E", "previous_failure", "Previous failure", "the failure before", "", "12345"),
+    Key("i", "i", "next_stall", "Next stall", "next stall: a lock free for 2 s", "stall", "3"),
+    Key("I", "I", "previous_stall", "Previous stall", "the stall before", "", "3"),
     Key("slash", "/", "search", "Search", "find words as you type", "search", "245"),
     Key("n", "n", "next_match", "Next match", "the next one found", "", "245"),
     Key("N", "N", "previous_match", "Previous match", "the one found before", "", "245"),

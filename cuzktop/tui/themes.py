@@ -8,7 +8,12 @@ Each class of time and each step of the ladder has a variable, so that `app.tcss
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+from textual.filter import LineFilter
 from textual.theme import Theme
 
 DARK: Mapping[str, str] = {
@@ -171,3 +176,19 @@ THEMES: tuple[Theme, ...] = (
         variables=dict(SIXTEEN),
     ),
 )
+
+
+class Colourless(LineFilter):
+    """Takes every colour away, the terminal's default too: that one has a code as well."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's signature
+        """The same segments, with bold, reverse and the like alone."""
+        return [
+            Segment(text, None if style is None else _plain(style), control)
+            for text, style, control in segments
+        ]
+
+
+@lru_cache(maxsize=512)
+def _plain(style: Style) -> Style:
+    return style.without_color

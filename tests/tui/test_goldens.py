@@ -15,20 +15,21 @@ from pathlib import Path
 import pytest
 
 from cuzktop.tui.app import CuzktopApp
+from cuzktop.tui.keys import VIEWS
 from tests.tui.frames import FRAMES
 
 GOLDENS = Path(__file__).parent / "goldens"
 
 
-VIEWS = ("partitions", "timeline", "jobs", "log", "diagnosis")
+SIZES = ((80, 24), (100, 30), (200, 60))
 SHOTS = [
-    ("busy", "overview", (80, 24)),
-    ("eight", "overview", (80, 24)),
-    ("failures", "overview", (100, 30)),
-    ("busy", "overview", (200, 60)),
-    *(("failures", view, size) for view in VIEWS for size in ((80, 24), (100, 30))),
-    *(("four", view, (160, 48)) for view in VIEWS),
+    *(("failures", name, size) for name, *_ in VIEWS for size in SIZES[:2]),
+    *(("four", name, SIZES[2]) for name, *_ in VIEWS),
+    ("busy", "overview", SIZES[0]),
+    ("eight", "overview", SIZES[0]),
+    ("busy", "overview", SIZES[2]),
 ]
+"""Each of the six views at three sizes, and the first for one card and for eight."""
 
 
 @pytest.mark.parametrize(("name", "view", "size"), SHOTS)

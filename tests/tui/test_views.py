@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cuzktop.dataclass import replace
 from cuzktop.frame import Alert, Frame, Herd, Shares, StageStats
+from cuzktop.tui.axis import stalls
 from cuzktop.tui.details import details
 from cuzktop.tui.rows import is_slow, key_of, slow_stages
 from cuzktop.tui.sgr import LOG_STYLES
@@ -265,7 +266,8 @@ def test_the_timeline_has_locks_brackets_measurements_and_syntheses() -> None:
     assert "█" in track(lines, "syntheses")
     lanes = [line for line in lines if "/" in line and "╌╌" in line]
     assert len(lanes) >= 10
-    assert "▪ shorter than half a column" in lines[-2]
+    assert "█ kernel" in lines[-2]
+    assert "▪ shorter than half a column" in lines[-1]
 
 
 def test_the_cursor_says_what_held() -> None:
@@ -278,6 +280,20 @@ def test_the_cursor_says_what_held() -> None:
     assert "GPU 0 ▓ porep-1000-40021/7 barrier" in shown
     assert "08:19:" in shown
     assert "ago; G follows" in shown
+
+
+def test_a_stall_is_a_lock_that_nobody_had_for_long() -> None:
+    """Two GPUs; a call that is still running, and one whose lock lines are missing."""
+    free = row(0, partition=0, lock_at_ms=1000.0, lock_held_ms=500)
+    late = row(0, partition=1, lock_at_ms=4000.0, lock_held_ms=900)
+    soon = row(0, partition=2, lock_at_ms=6800.0, lock_held_ms=None, state="gpu")
+    long = row(0, partition=3, lock_at_ms=900.0, lock_held_ms=9000, gpu=1)
+    after = row(0, partition=4, lock_at_ms=12_000.0, lock_held_ms=9, gpu=1)
+    unknown = row(0, partition=5, lock_at_ms=None, lock_held_ms=None)
+    inside = row(0, partition=6, lock_at_ms=1100.0, lock_held_ms=100)
+    rows = (soon, late, unknown, long, inside, after, free)
+    assert stalls(rows) == [(1500.0, 4000.0, 0), (9900.0, 12_000.0, 1)]
+    assert stalls(()) == []
 
 
 def test_a_free_lock_is_free_under_the_cursor() -> None:

@@ -7,13 +7,24 @@ from typing import ClassVar
 
 from cuzktop.cards import box_words
 from cuzktop.columns import CLASS_TITLES, LADDER
-from cuzktop.frame import TIME_CLASSES, Frame, Gpu, Shares
+from cuzktop.frame import (
+    DISAGREE_PTS,
+    FEW_PROOFS,
+    GPU_BOUND_PCT,
+    HELD,
+    TIME_CLASSES,
+    UNFED,
+    Frame,
+    Gpu,
+    Shares,
+)
 from cuzktop.tui.messages import TextOpened
 from cuzktop.tui.views.base import View
 from cuzktop.tui.widgets.alerts import LEVELS, merged, when
 from cuzktop.tui.widgets.cards import card_lines
 from cuzktop.tui.widgets.cells import (
     CLASS_GLYPHS,
+    WIDE,
     Line,
     Span,
     bar,
@@ -29,7 +40,6 @@ from cuzktop.tui.widgets.cells import (
 from cuzktop.tui.widgets.empty import reason
 from cuzktop.tui.widgets.gpus import (
     SOURCES,
-    SUSPECT_PCT,
     apart,
     draw_gpus,
     of_limit,
@@ -39,12 +49,9 @@ from cuzktop.tui.widgets.gpus import (
 )
 from cuzktop.tui.widgets.verdict import BADGES, certainty
 from cuzktop.tui.widgets.windows import alert_lines
-from cuzktop.units import duration, percent, shares_to_100, size, watts
+from cuzktop.units import age, duration, percent, shares_to_100, size, watts
 
-TWO_COLUMNS = 150  # cells from which the sections stand in two columns
 GUTTER = 3
-FEW_PROOFS = 10  # with fewer a verdict is less sure, and says so
-BOUND_PCT = 80.0  # kernels this much of the time: the GPU is the limit
 EVEN, BUNCHED, WAVES = 0.35, 0.65, 0.85  # of the herding gauge: 0.5 is what chance gives
 
 LADDER_SAYS = {
@@ -70,8 +77,6 @@ CLASS_SAYS = {
     " slowly, or all together.",
     "no_work": "Nothing was on its way to the GPU: no proof was asked for, or none had begun.",
 }
-HELD_UP = ("barrier", "lock_overhead", "handoff")
-UNFED = ("starved", "no_work")
 
 
 def mean_shares(gpus: Sequence[Gpu]) -> Shares | None:
@@ -241,10 +246,10 @@ def _between(frame: Frame, shares: Shares, width: int) -> list[Line]:
     """Sentences on figures that are far apart: what lies between them."""
     texts: list[str] = []
     bracket, kernel = shares.bracket_union_pct, shares.kernel_pct
-    if bracket is not None and kernel is not None and bracket - kernel > SUSPECT_PCT:
+    if bracket is not None and kernel is not None and bracket - kernel > DISAGREE_PTS:
         between = ""
         if shares.time_pct is not None:
-            named = sorted(HELD_UP, key=lambda name: -(shares.time_pct or {}).get(name, 0.0))
+            named = sorted(HELD, key=lambda name: -(shares.time_pct or {}).get(name, 0.0))
             between = ": " + ", ".join(
                 f"{CLASS_TITLES[name]} {percent(shares.time_pct.get(name, 0.0))}" for name in named
             )
@@ -273,7 +278,7 @@ def _between(frame: Frame, shares: Shares, width: int) -> list[Line]:
         and not gpu.nvml.of_now
         and util_of(gpu.nvml) == 0
         and gpu.window is not None
-        and (gpu.window.kernel_pct or 0.0) > SUSPECT_PCT
+        and (gpu.window.kernel_pct or 0.0) > DISAGREE_PTS
     }
     if dead:
         texts.append(
@@ -320,7 +325,7 @@ def _jumpy(frame: Frame, width: int) -> list[Line]:
     classes = shares.time_pct
     idle = 100.0 - classes["kernel"]
     unfed = sum(classes[name] for name in UNFED)
-    held = sum(classes[name] for name in HELD_UP)
+    held = sum(classes[name] for name in HELD)
     lines += _figure(
         "queue empty", "╌", unfed, "starved", "idle with no bracket open: nothing fed it", width
     )
@@ -334,7 +339,7 @@ def _jumpy(frame: Frame, width: int) -> list[Line]:
             f" {percent(max(inside))} points more of it: the GPU waits inside the stages that the"
             " log calls kernel, for the CPU or for copies. It is held up there."
         )
-    elif idle < 100.0 - BOUND_PCT:
+    elif idle < 100.0 - GPU_BOUND_PCT:
         text = "By the log it is hardly ever idle; short jumps are the gaps between two calls."
     elif unfed >= 2 * held:
         text = (
@@ -349,6 +354,8 @@ def _jumpy(frame: Frame, width: int) -> list[Line]:
     else:
         text = "Both: part of the time it is held up, part of the time nothing feeds it."
     lines += _paragraph(text, width, style="strong")
+    if held >= 2 * unfed:
+        return lines
     lines += _paragraph(
         "To settle it, raise the syntheses at a time and wait until the pipeline has spread: if"
         " 'queue empty' falls and kernels rise, it was feeding; if 'held up' rises, it is the CPU's"
@@ -504,6 +511,45 @@ def _cards(frame: Frame, width: int) -> list[Line]:
     return [title("THE CARDS", width, detail="as they are now"), *card_lines(frame, width)]
 
 
+def _status(frame: Frame, width: int) -> list[Line]:
+    """What the daemon itself says: a second opinion, and what the log doesn't tell at all."""
+    said = frame.status
+    if said is None and not frame.status_note:
+        return []
+    lines = [title("THE DAEMON'S STATUS", width, detail="a second opinion on the log")]
+    if said is None:
+        return lines + _paragraph(f"not read: {frame.status_note}", width, style="muted")
+    if frame.status_note:
+        lines += _paragraph(frame.status_note, width, glyph="!", mark="warn", style="warn")
+    words = [] if said.uptime_ms is None else [f"up {age(said.uptime_ms)}"]
+    words += [
+        f"{name} {figure}"
+        for name, figure in (
+            ("requests waiting", said.queue_depth),
+            ("syntheses", said.synth_in_flight),
+            ("in the provers", said.provers_in_flight),
+            ("completed", said.completed),
+            ("failed", said.failed),
+        )
+        if figure is not None
+    ]
+    if words:
+        lines += _paragraph(" · ".join(words), width)
+    if said.memory_used_bytes is not None:
+        used, total = size(said.memory_used_bytes), size(said.memory_total_bytes)
+        share = None
+        if said.memory_total_bytes:
+            share = 100.0 * said.memory_used_bytes / said.memory_total_bytes
+        lines += _figure("memory budget", "", share, "section", f"{used} of {total} in use", width)
+    for name, residents in (("SRS", said.srs), ("PCE", said.pce)):
+        for one in residents or ():
+            idle = "" if one.idle_ms is None else f", idle {age(one.idle_ms)}"
+            kept = "" if one.evictable is None else ", may go" if one.evictable else ", in use"
+            text = f"{name} {clean(one.circuit)}: {size(one.bytes)}{idle}{kept}"
+            lines += _paragraph(text, width, glyph="·")
+    return lines
+
+
 def _settings(frame: Frame, width: int) -> list[Line]:
     lines = [title("THE DAEMON'S SETTINGS", width, detail="as its start-up lines state them")]
     if not frame.settings:
@@ -541,26 +587,26 @@ def _alerts(frame: Frame, width: int) -> list[Line]:
 # --------------------------------------------------------------------------------------- the view
 
 
+RIGHT = (_jumpy, _herding, _missing, _alerts, _cards, _box, _status, _settings)
+
+
 def content(frame: Frame, width: int) -> list[Line]:
     """All sections, `width` cells wide, however many lines they take."""
     if width <= 0:
         return []
-    if width < TWO_COLUMNS:
+    if width < WIDE:
         return _stacked(
             width,
             [_verdict(frame, width), _classes(frame, width), _ladder(frame, width)]
             + [section(frame, width) for section in (_jumpy, _herding, _missing, _cards, _box)]
-            + [_alerts(frame, width), _settings(frame, width)],
+            + [section(frame, width) for section in (_alerts, _status, _settings)],
         )
     left_width = (width - GUTTER) * 11 // 20
     right_width = width - GUTTER - left_width
     left = _stacked(left_width, [section(frame, left_width) for section in (_classes, _ladder)])
     right_lines = _stacked(
         right_width,
-        [
-            section(frame, right_width)
-            for section in (_jumpy, _herding, _missing, _alerts, _cards, _box, _settings)
-        ],
+        [section(frame, right_width) for section in RIGHT],
     )
     rows = max(len(left), len(right_lines))
     blank_left = clip((), left_width)

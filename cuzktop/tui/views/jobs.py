@@ -29,6 +29,7 @@ from cuzktop.tui.widgets.cells import (
 )
 from cuzktop.tui.widgets.empty import reason, sentence
 from cuzktop.tui.widgets.jobs import CELLS, is_over, summary
+from cuzktop.tui.widgets.legend import legend
 from cuzktop.units import age, duration
 
 JobKey = tuple[str, int]
@@ -232,8 +233,8 @@ def draw_jobs_view(
     widths = Widths(width, jobs)
     head = [_head(widths, width)] if height >= 4 else []
     pane = pane_rows(frame, height, jobs, selected)
-    legend = 1 if height >= 12 else 0
-    room = height - heading - len(head) - pane - legend
+    signs = 1 if height >= 12 else 0
+    room = height - heading - len(head) - pane - signs
     ends = ends_of(frame)
     body: list[Line] = []
     shown = 0
@@ -266,10 +267,10 @@ def draw_jobs_view(
             end = f"/{clean(search)}: {sum(matches(job, search) for job in jobs)} found"
         lines.insert(0, title("JOBS", width, detail=summary(frame), end=end, focused=focused))
     blank: Line = ((" " * width, "text"),)
-    lines += [blank] * (height - len(lines) - pane - legend)
+    lines += [blank] * (height - len(lines) - pane - signs)
     if pane:
         lines += _pane(frame, jobs, selected, cell, width, pane)
-    if legend:
+    if signs:
         lines.append(_legend(width))
     return lines[:height]
 
@@ -308,10 +309,7 @@ def _pane(
 
 
 def _legend(width: int) -> Line:
-    spans: list[Span] = []
-    for glyph, style, name in CELLS.values():
-        spans += [(f"{glyph} ", style), (f"{name}   ", "muted")]
-    return clip(spans, width)
+    return clip(legend(list(CELLS.values()), width)[0], width)
 
 
 def job_details(job: JobRow, frame: Frame, width: int) -> list[Line]:
@@ -378,8 +376,8 @@ class JobsView(View, Searching):
             self.top = 0
         else:
             head = 0 if height < 3 else 1 if height < 4 else 2
-            legend = 1 if height >= 12 else 0
-            room = max(1, height - head - legend - pane_rows(frame, height, jobs, self.job))
+            signs = 1 if height >= 12 else 0
+            room = max(1, height - head - signs - pane_rows(frame, height, jobs, self.job))
             self.top = min(self.top, at)
             first, rows = at, _rows_of(jobs[at], width)
             while first > self.top and (rows := rows + _rows_of(jobs[first - 1], width)) <= room:

@@ -21,24 +21,24 @@ from cuzktop.tui.rows import (
 )
 from cuzktop.tui.views.base import Jumping, Searching, View
 from cuzktop.tui.widgets.cells import (
+    WIDE,
     Line,
     Span,
     clean,
     clip,
     fit,
     label,
-    line_width,
     right,
     title,
 )
 from cuzktop.tui.widgets.empty import reason, sentence
 from cuzktop.tui.widgets.jobs import CELLS
+from cuzktop.tui.widgets.legend import legend
 from cuzktop.tui.widgets.partitions import COLUMNS, LEAST_NAME, MARKS, SHORT_NAME, Column
 from cuzktop.units import age, count, duration
 
 STAGE = 7  # cells of a stage: a blank or ~, five of the figure, a mark
 STAGE_WIDE = 10  # the same with the stage's whole name over it
-WIDE = 150  # cells from which names are whole
 LEAST_BAR = 12
 MOST_BAR = 48
 FOOT = (("p50", "p50"), ("p95", "p95"), ("max", "max"))
@@ -497,19 +497,12 @@ def _stats_of(rows: Sequence[PartitionRow], columns: Sequence[Column]) -> Mappin
 
 
 def _legend(table: Table, width: int) -> Line:
-    spans: list[Span] = []
-    signs = [("!", "late", "over 1.5 × p50"), ("+", "synth", "so far")]
-    parts = [
-        (glyph, style, says)
-        for name, glyph, style, says in PARTS
-        if says and (table.whole or name not in WAITING_PARTS)
-    ]
-    for glyph, style, says in (*signs, *parts):
-        more: list[Span] = [(glyph, style), (f" {says}   ", "muted")]
-        if line_width((*spans, *more)) > width:
-            break
-        spans += more
-    return clip(spans, width)
+    parts = {name: (glyph, style, says) for name, glyph, style, says in PARTS if says}
+    names = ("ntt", "barrier", "over", "pre", "wait")
+    before = WAITING_PARTS if table.whole else ()
+    signs = [parts[name] for name in (*before, *names)]
+    signs += [("!", "late", "over 1.5 × p50"), ("+", "synth", "so far"), parts["lead"]]
+    return clip(legend(signs, width)[0], width)
 
 
 # --------------------------------------------------------------------------------------- the view

@@ -42,6 +42,7 @@ from cuzktop.tui.widgets.cells import (
     width_of,
 )
 from cuzktop.tui.widgets.empty import reason, sentence
+from cuzktop.tui.widgets.legend import Sign, legend
 from cuzktop.tui.widgets.syntheses import LATE
 from cuzktop.units import age, duration, percent
 
@@ -644,39 +645,39 @@ def _highlight(
     return overlay(line, first, last, "selected") if last > first else line
 
 
+ROOMY = 100  # cells from which the legend stands under the tracks, beside their names
+SIGNS: tuple[Sign, ...] = (
+    (*KINDS["kernel"], CLASS_TITLES["kernel"]),
+    (*KINDS["barrier"], CLASS_TITLES["barrier"]),
+    (*KINDS["over"], CLASS_TITLES["lock_overhead"]),
+    ("○", "lock", "waits for the lock"),
+    ("━", "bracket", "holds it"),
+    ("░", "handoff", "finishing"),
+    ("╌", "synth", "synthesis"),
+    ("·", "starved", "queued"),
+    ("▪", "kernel", "shorter than half a column"),
+)
+HINTS = (
+    "← a cursor that tells what held at an instant; [ ] zoom; e s i to a failure, slow one, stall",
+    "← what held at an instant; [ ] zoom; e s i failure, slow, stall",
+    "← what held then; [ ] zoom",
+    "← a cursor",
+)
+
+
 def _foot(scene: Scene, scroll: Scroll, width: int, rows: int) -> list[Line]:
     if scroll.at_ms is not None:
         return _readout(scene, scroll.at_ms, width, rows)
-    return [_legend(width), *([_hint(width)] if rows > 1 else [])]
-
-
-def _legend(width: int) -> Line:
-    spans: list[Span] = [(" " * min(gutter_of(width), width), "text")]
-    signs = [
-        (*KINDS["kernel"], CLASS_TITLES["kernel"]),
-        (*KINDS["barrier"], CLASS_TITLES["barrier"]),
-        (*KINDS["over"], CLASS_TITLES["lock_overhead"]),
-        ("▪", "kernel", "shorter than half a column"),
-        ("○", "lock", "waits for the lock"),
-        ("━", "bracket", "holds it"),
-        ("░", "handoff", "finishing"),
-        ("╌", "synth", "synthesis"),
-        ("·", "starved", "queued"),
-    ]
-    for glyph, style, says in signs:
-        more: list[Span] = [(glyph, style), (f" {says}  ", "muted")]
-        if line_width((*spans, *more)) > width:
-            break
-        spans += more
-    return clip(spans, width)
-
-
-def _hint(width: int) -> Line:
-    gutter = min(gutter_of(width), width)
-    words = (
-        "← a cursor that tells what held at an instant; [ ] zoom; e s to a failure or a slow one"
-    )
-    return clip(((" " * gutter, "text"), (words, "muted")), width)
+    gutter = min(gutter_of(width), width) if width >= ROOMY else 0
+    room = width - gutter
+    lines = legend(SIGNS, room, rows)
+    if len(lines) < rows:
+        lines.append([])
+    left = room - line_width(tuple(lines[-1])) - (3 if lines[-1] else 0)
+    hint = next((words for words in HINTS if width_of(words) <= left), "")
+    if hint and rows > 1:
+        lines[-1] += [("   " if lines[-1] else "", "muted"), (hint, "muted")]
+    return [clip(((" " * gutter, "text"), *line), width) for line in lines]
 
 
 def _readout(scene: Scene, at_ms: float, width: int, rows: int) -> list[Line]:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from textual import events
 
 from cuzktop.frame import Frame, PartitionRow
-from cuzktop.tui.axis import Axis, begun_at
+from cuzktop.tui.axis import STALL_MS, Axis, begun_at, stalls
 from cuzktop.tui.messages import PartitionOpened, Selected
 from cuzktop.tui.rows import PartitionKey, key_of, row_text
 from cuzktop.tui.views.base import Jumping, View
@@ -28,6 +28,7 @@ from cuzktop.tui.views.scene import (
     tracks_for,
 )
 from cuzktop.tui.widgets.cells import Line
+from cuzktop.units import duration
 
 
 class TimelineView(View, Jumping):
@@ -248,6 +249,38 @@ class TimelineView(View, Jumping):
         )
         self.post_message(Selected(state.selected))
         self.redraw()
+
+    def _next_stall(self, by: int) -> None:
+        state = self.scroll_state
+        found = stalls((*self.frame.in_flight, *self.frame.recent))
+        if not found:
+            self.say(f"no lock here was free for {duration(STALL_MS)}")
+            return
+        middles = [(one.start_ms + one.end_ms) / 2 for one in found]
+        index = -1  # the newest
+        if state.at_ms is not None:
+            beyond = [at for at, ms in enumerate(middles) if by * (ms - state.at_ms) > 0]
+            ends = 0 if by > 0 else -1
+            index = beyond[ends] if beyond else ends
+        one = found[index]
+        state.at_ms = middles[index]
+        axis = self._hold()
+        self._shift(axis.column(state.at_ms) - axis.columns // 2)
+        tracks, _scene = self._tracks()
+        locks = [
+            at for at, track in enumerate(tracks) if (track.kind, track.gpu) == ("lock", one.gpu)
+        ]
+        state.track = locks[0] if locks else state.track
+        self.say(f"GPU {one.gpu}: nobody held the lock for {duration(one.end_ms - one.start_ms)}")
+        self.redraw()
+
+    def do_next_stall(self) -> None:
+        """The next time that a lock was free for long."""
+        self._next_stall(1)
+
+    def do_previous_stall(self) -> None:
+        """The one before."""
+        self._next_stall(-1)
 
     # ------------------------------------------------------------ the rest
 

@@ -94,7 +94,7 @@ def _chart(
         name or series.title,
         width,
         detail=series.title if name else "",
-        end=f"{end} {percent(latest, digits=0)}" if latest is not None else f"{end} not read",
+        end=f"{end} {percent(latest, digits=0)} %" if latest is not None else f"{end} not read",
     )
     rows = height - 1
     lines = [head]

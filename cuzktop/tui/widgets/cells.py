@@ -68,6 +68,7 @@ CLASS_TITLES: Mapping[str, str] = dict(
     )
 )
 
+WIDE = 150  # cells from which names are whole and panels stand beside each other
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 LEVELS = " ▁▂▃▄▅▆▇█"
 GAP = "·"

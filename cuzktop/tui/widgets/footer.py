@@ -13,7 +13,18 @@ from cuzktop.units import age, percent, size
 NUMBERS = {name: str(number) for number, (name, _title, _says) in enumerate(VIEWS, 1)}
 QUIET_MS = 2000.0  # where room is short, a log that has been quiet for less needs no word
 # Where a view has keys of its own, these go first when there is no room.
-LAST = {"next_slow": 1, "next_failure": 2, "pause": 3, "command_palette": 4}
+LAST = {"next_slow": 1, "next_failure": 2, "next_stall": 3, "pause": 4, "command_palette": 5}
+FACTS = (
+    (60, True, True),
+    (24, True, True),
+    (24, False, True),
+    (12, False, True),
+    (24, False, False),
+    (12, False, False),
+    (10, False, False),
+)
+"""How the source is shown as it gets narrow: cells of its path, long words, counts of lines."""
+
 TITLES = {name: title for name, title, _says in VIEWS}
 
 
@@ -59,12 +70,13 @@ def draw_footer(
             left = left[:-2]
         room = width - line_width((*badge, *left))
         return [beside((*badge, *left), [(fit(words, min(room, width_of(words))), "warn")], width)]
-    left = [*badge, *left]
-    for path_room, long_words in ((60, True), (24, True), (24, False), (12, False), (10, False)):
-        facts = _facts(frame, path_room, interval_s, long_words=long_words)
+    views: list[Span] = [(f" 1-{len(VIEWS)}", "key"), (" views", "muted")]
+    # In the first view it is news that there are others; in the others their own keys are.
+    left = [*badge, *views, *left] if view == "overview" else [*badge, *left, *views]
+    for path_room, long_words, counts in FACTS:
+        facts = _facts(frame, path_room, interval_s, long_words=long_words, counts=counts)
         if line_width(tuple(left)) + line_width(tuple(facts)) <= width:
             return [beside(left, facts, width)]
-    facts = _facts(frame, 10, interval_s, long_words=False, counts=view == "overview")
     least = len(badge) + 4
     while len(left) > least and line_width(tuple(left)) + line_width(tuple(facts)) > width:
         left = left[:-2]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cuzktop.cards import rate
-from cuzktop.frame import TIME_CLASSES, Frame, Gpu, Nvml, Shares
+from cuzktop.frame import DISAGREE_PTS, TIME_CLASSES, Frame, Gpu, Nvml, Shares
 from cuzktop.tui.messages import Opened
 from cuzktop.tui.widgets.cells import (
     CLASS_GLYPHS,
@@ -37,7 +37,6 @@ BLOCK_ROWS = 9  # title, four steps, NVML, power, time and its legend
 BLOCKS = 60  # cells that a block needs
 TABLES = 72  # cells that the two tables need
 OLD_MS = 1500.0  # a reading older than this shows its age: they come every second
-SUSPECT_PCT = 15.0  # a step between two figures that deserves a word
 
 # step: title, short title, style, the class that lies between it and the step above, in words
 LADDER = (
@@ -100,7 +99,7 @@ def apart(gpu: Gpu) -> float | None:
     if gpu.nvml.of_now:
         return None
     util = util_of(gpu.nvml)
-    if util is None or abs(util - gpu.window.kernel_pct) <= SUSPECT_PCT:
+    if util is None or abs(util - gpu.window.kernel_pct) <= DISAGREE_PTS:
         return None
     return util - gpu.window.kernel_pct
 
@@ -251,7 +250,7 @@ def _two_tables(frame: Frame, width: int) -> list[Line]:
     head: list[Span] = [("GPU ", "title")]
     for index, (name, short, *_rest) in enumerate(LADDER):
         text = name if column >= 14 else short
-        head.append((fit(text if index == 0 else f"≥ {text}", column), "muted"))
+        head.append((fit(f"{text} %" if index == 0 else f"≥ {text} %", column), "muted"))
     measured = width - 4 - 4 * column
     unread = _unread(gpus, measured)
     if unread:
@@ -283,9 +282,9 @@ def _two_tables(frame: Frame, width: int) -> list[Line]:
     gap = 1 if width < 110 else 2
     columns = {name: width_of(names[name]) + 1 + gap for name in TIME_CLASSES}
     bar_width = width - 4 - sum(columns.values())
-    words = f"where the last {frame.window_s:.0f} s went"
+    words = f"where the last {frame.window_s:.0f} s went, %"
     if width_of(words) > bar_width:
-        words = f"last {frame.window_s:.0f} s"
+        words = f"% of the last {frame.window_s:.0f} s"
     head = [(fit("    " + words, 4 + bar_width), "muted")]
     for name in TIME_CLASSES:
         head.append((" " * gap + CLASS_GLYPHS[name], name))
@@ -357,7 +356,7 @@ def _block(frame: Frame, gpu: Gpu, width: int) -> list[Line]:
         note: list[Span] = []
         if above is not None and share is not None and note_width:
             drop = above - share
-            loud = drop > SUSPECT_PCT
+            loud = drop > DISAGREE_PTS
             if drop >= 0.05:
                 note = [
                     (f"  −{percent(drop)}".ljust(8), between if loud else "muted"),
@@ -402,7 +401,7 @@ def _block_title(frame: Frame, gpu: Gpu, width: int) -> Line:
     workers = ", ".join(str(worker) for worker in gpu.workers)
     detail = f"{name}  workers {workers}" if workers else name
     span_s = frame.window_s if gpu.window is None else gpu.window.span_ms / 1000
-    end = f" last {span_s:.0f} s"
+    end = f" % of the last {span_s:.0f} s"
     text = fit(detail, min(width_of(detail), max(0, width - 8 - width_of(end))))
     rule = width - 5 - len(str(gpu.gpu)) - width_of(text) - width_of(end)
     return clip(

@@ -21,6 +21,12 @@ CELLS = {
     "skipped": ("-", "muted", "skipped"),
     "lost": ("?", "warn", "lost"),
 }
+ON_THEIR_WAY = (
+    ("pending", "pending"),
+    ("synthesizing", "synth"),
+    ("queued", "queue"),
+    ("gpu", "GPU"),
+)
 COUNTS = 14  # " 10/10", an age, a mark and the blanks between
 
 
@@ -62,7 +68,7 @@ def draw_jobs(frame: Frame, width: int, height: int) -> list[Line]:
     if not jobs and blind(frame):
         return [title("JOBS", width), *sentence(reason(frame, "none"), width, height - 1)]
     detail = summary(frame)
-    legend = _legend(width - width_of(detail) - 12)
+    legend = _legend(width - width_of(detail) - 9)
     lines = [title("JOBS", width, detail=detail, end=legend)]
     room = height - 1
     if not jobs:
@@ -93,11 +99,10 @@ def draw_jobs(frame: Frame, width: int, height: int) -> list[Line]:
 
 
 def _legend(room: int) -> str:
-    words = " ".join(f"{glyph} {name} " for glyph, _style, name in CELLS.values()).rstrip()
-    short = " ".join(
-        f"{CELLS[state][0]} {CELLS[state][2]} " for state in ("synthesizing", "queued")
-    )
-    return words if width_of(words) <= room else short.rstrip() if width_of(short) <= room else ""
+    """What the cells mean, as far as there is room: of all, or of those on their way."""
+    words = "  ".join(f"{glyph} {name}" for glyph, _style, name in CELLS.values())
+    short = " ".join(f"{CELLS[state][0]} {name}" for state, name in ON_THEIR_WAY)
+    return words if width_of(words) <= room else short if width_of(short) <= room else ""
 
 
 def _job(job: JobRow, name_width: int, cells: int, width: int) -> Line:

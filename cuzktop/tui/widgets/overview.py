@@ -22,6 +22,7 @@ from cuzktop.tui.rows import PartitionKey, row_text
 from cuzktop.tui.views.base import Acting, Jumping
 from cuzktop.tui.widgets.activity import ActivityPanel
 from cuzktop.tui.widgets.alerts import notice
+from cuzktop.tui.widgets.cells import WIDE
 from cuzktop.tui.widgets.gpus import BLOCK_ROWS, BLOCKS, TABLES, GpusPanel
 from cuzktop.tui.widgets.jobs import JobsPanel
 from cuzktop.tui.widgets.lines import EMPTY, Lines
@@ -31,7 +32,6 @@ from cuzktop.tui.widgets.stages import STAGES, StagesPanel
 from cuzktop.tui.widgets.syntheses import SynthesesPanel
 from cuzktop.tui.widgets.verdict import HeaderPanel, NoticePanel, VerdictPanel
 
-TWO_COLUMNS = 150  # cells from which panels stand beside each other
 BESIDE = 76  # cells from which the lock stands beside the syntheses
 GUTTER = 2  # cells between two columns
 
@@ -96,7 +96,7 @@ def plan(width: int, height: int, wants: Wants) -> dict[str, Region]:
     """Where each panel stands, by its id; regions don't overlap and lie within the size."""
     if width <= 0 or height <= 0:
         return {}
-    if width >= TWO_COLUMNS and height >= max(16, wants.gpus + 7):
+    if width >= WIDE and height >= max(16, wants.gpus + 7):
         return _wide(width, height, wants)
     return _narrow(width, height, wants)
 
@@ -134,7 +134,8 @@ def _narrow(width: int, height: int, wants: Wants) -> dict[str, Region]:
     if few:
         steps += [("gpus", two)]
     steps += [("chart", charts[0]), ("now", 4), ("recent", 3), ("jobs", 3), ("recent", 4)]
-    steps += [("now", min(5, now_most)), ("chart", charts[1]), ("jobs", 4)]
+    steps += [("verdict", 3)] if width >= TABLES else []  # what to try
+    steps += [("chart", charts[1]), ("jobs", 4), ("now", min(5, now_most))]
     if not few:
         steps += [("gpus", two)]
     steps += [("recent", 6), ("header", 1), ("now", min(now_most, lock_least + 1))]

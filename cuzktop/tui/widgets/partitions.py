@@ -13,7 +13,7 @@ from cuzktop.dataclass import dataclass
 from cuzktop.frame import Frame, PartitionRow
 from cuzktop.tui.messages import PartitionOpened, Selected
 from cuzktop.tui.rows import PartitionKey, key_of, next_where
-from cuzktop.tui.widgets.cells import Line, Span, clip, fit, label, right
+from cuzktop.tui.widgets.cells import WIDE, Line, Span, clip, fit, label, right
 from cuzktop.tui.widgets.empty import reason, sentence
 from cuzktop.tui.widgets.jobs import CELLS
 from cuzktop.tui.widgets.lines import Lines
@@ -67,7 +67,7 @@ class Shape:
 @lru_cache(maxsize=8)
 def shape_of(width: int, *, several: bool) -> Shape:
     """The columns that fit into `width` cells beside a job id that can be told apart."""
-    words = width >= 150
+    words = width >= WIDE
     column = 10 if words else 6
     gpu = several and width >= 100  # a worker's number tells its GPU well enough
     fixed = 3 + (4 if gpu else 0) + (12 if words else 3)

@@ -21,6 +21,9 @@ BADGES = {
 }
 
 
+MORE = "6 tells why"  # the view that has all of the verdict
+
+
 def certainty(verdict: Verdict) -> str:
     """How sure the verdict is, in words a person uses."""
     return f"{percent(100 * verdict.confidence, digits=0)} % sure" if verdict.confidence > 0 else ""
@@ -36,7 +39,8 @@ def draw_verdict(frame: Frame, width: int, height: int) -> list[Line]:
     used = width_of(badge) + width_of(sure)
     first = max(1, width - used)
     rest = max(1, width - 1)
-    sentence = wrap(verdict.sentence, first, rest, height)
+    whole = height - 1 if verdict.advice and height >= 3 else height
+    sentence = wrap(_that_fits(verdict.sentence, first, rest, whole), first, rest, whole)
     lines = [clip((*head, (sentence[0], "strong")), width)]
     lines += [clip(((" ", "text"), (text, "strong")), width) for text in sentence[1:]]
     room = height - len(lines)
@@ -44,6 +48,8 @@ def draw_verdict(frame: Frame, width: int, height: int) -> list[Line]:
         for text in texts:
             if room <= 0:
                 return lines
+            if room == 1 and glyph == "→":
+                text = _in_a_line(text, max(1, width - 3))  # noqa: PLW2901 - the same, shorter
             wrapped = wrap(text, max(1, width - 3), max(1, width - 3), min(room, 2))
             lines += [
                 clip(((f" {glyph if y == 0 else ' '} ", "muted"), (part, "text")), width)
@@ -51,6 +57,28 @@ def draw_verdict(frame: Frame, width: int, height: int) -> list[Line]:
             ]
             room = height - len(lines)
     return lines
+
+
+def _that_fits(text: str, first: int, rest: int, rows: int) -> str:
+    """`text` without the last sentences if it fits then; as it is if that doesn't help."""
+    shorter = text
+    while shorter and wrap(shorter, first, rest, rows) != wrap(shorter, first, rest, 99):
+        shorter = shorter.rpartition(". ")[0]
+    return text if shorter in {"", text} else f"{shorter}."
+
+
+def _in_a_line(text: str, width: int) -> str:
+    """An advice in a line: whole, or what to do without the reasons, which view 6 has."""
+    if width_of(text) <= width:
+        return text
+    cuts = [at for mark in (": ", "; ", ". ") if (at := text.find(mark)) > 0]
+    if not cuts:
+        return text
+    short = text[: min(cuts)]
+    for more in (f" ({MORE}, and what would prove it wrong)", f" ({MORE})"):
+        if width_of(short + more) <= width:
+            return short + more
+    return text
 
 
 def draw_notice(frame: Frame, width: int, height: int) -> list[Line]:
