@@ -163,7 +163,7 @@ def journal_tail(unit: str, *, user: bool) -> bytes:
     return b"".join(journal_blocks(unit, user=user, lines=TAIL_LINES))
 
 
-PACKAGES: Final = ("textual", "rich", "nvidia-ml-py", "psutil", "watchfiles")
+PACKAGES: Final = ("textual", "rich", "nvidia-ml-py", "psutil")
 
 
 def installed() -> dict[str, str | None]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from cuzktop.dataclass import replace
@@ -23,9 +24,23 @@ BATCHES_A_FRAME = 64  # while a large log is read, a frame comes after so many b
 class Inbox(queue.SimpleQueue[Batch]):
     """What sources put batches of events into."""
 
+    def __init__(self) -> None:
+        """Nothing has come."""
+        super().__init__()
+        self._beside: deque[Batch] = deque()
+
     def emit(self, batch: Batch) -> None:
         """Add a batch."""
         super().put(batch)
+
+    def lay_beside(self, batch: Batch) -> None:
+        """Add a batch that can wait for the next frame: nobody is woken for it."""
+        self._beside.append(batch)
+
+    def take_beside(self) -> Iterator[Batch]:
+        """What was laid beside, the oldest first."""
+        while self._beside:
+            yield self._beside.popleft()
 
 
 class LogCounts(Protocol):
@@ -140,6 +155,8 @@ class Engine(threading.Thread):
             batches += 1
             if left <= 0 or (self.read_pct is not None and batches >= BATCHES_A_FRAME):
                 break
+        for batch in self._inbox.take_beside():
+            self._picture.feed(batch)
         self._latest = self.frame()
         self._publish(self._latest)
 

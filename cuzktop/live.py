@@ -17,6 +17,7 @@ from cuzktop.settings import EVERYTHING, Settings
 from cuzktop.sources.sink import Singles
 from cuzktop.where import STDIN, Log
 
+HOST_PERIOD_S = 3.0  # the machine's own figures move slowly, and are dear to read
 PACE_MS = 950.0  # averages and histories are worked out anew once a second, at any rate of frames
 Tell = Callable[[str, str], object]
 
@@ -203,11 +204,11 @@ def _start(
     """Start all threads: the log first, then the samplers that are wanted beside it."""
     source.start()
     engine.start()
-    readings = Singles(inbox.emit)
+    readings = Singles(inbox.lay_beside)
     if host:
         from cuzktop.sources.host import HostSampler  # noqa: PLC0415
 
-        sampler = HostSampler(readings, wall_ms, stop, daemon_pid=pid)
+        sampler = HostSampler(readings, wall_ms, stop, period_s=HOST_PERIOD_S, daemon_pid=pid)
         sampler.start()
     if gpus:
         from cuzktop.sources.nvml import NvmlSampler  # noqa: PLC0415

@@ -367,6 +367,14 @@ def test_stop_wakes_a_thread_that_waits() -> None:
     assert frames == []
 
 
+def test_readings_wait_for_the_next_frame_and_wake_nobody() -> None:
+    scene = Scene()
+    Singles(scene.inbox.lay_beside).put(SourceNote(0.0, "warning", "no readings"))
+    scene.engine.step()
+    assert scene.times == [FIRST_S]
+    assert scene.frames[0][1].source.note == "no readings"
+
+
 def test_single_events_reach_the_same_inbox() -> None:
     inbox = Inbox()
     inbox.emit(synth(0))

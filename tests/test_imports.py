@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "cuzktop"
-HEAVY = {"textual", "rich", "psutil", "pynvml", "asyncio", "watchfiles"}
+HEAVY = {"textual", "rich", "psutil", "pynvml", "asyncio"}
 SLOW = {"dataclasses", "inspect", "shutil", "_strptime"}  # 10 ms that a snapshot hasn't got
 
 # Each part of the package and the parts that it may import.
@@ -67,7 +67,6 @@ ONLY_IN = {
     "asyncio": "tui/",
     "pynvml": "sources/nvml.py",
     "psutil": "sources/host.py",
-    "watchfiles": "sources/log_tail.py",
 }
 CLOCKS = {
     ("time", "time"),

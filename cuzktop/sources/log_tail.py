@@ -1,13 +1,12 @@
 """One growing log file, followed across everything that happens to log files.
 
 `Follower` asks the file system and answers with bytes; `LogTail` is the thread around it. The
-open descriptor is polled: a watch on a file goes blind at a rotation and costs more at rest. What
-a poll sees a second late (a new file under the path), a watch on the directory may report sooner.
+open descriptor is polled: a watch on a file goes blind at a rotation, and one on its directory
+costs more than all polls. A new file under the path is seen a second late, and lost by nobody.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import io
 import os
@@ -30,7 +29,6 @@ FIRST_READ_BYTES = 4096  # most polls find little; a larger buffer costs more th
 POLL_BYTES = 256 * 1024  # one poll reads no more, so that stopping and progress stay prompt
 PATH_CHECK_MS = 1000.0  # the path is looked at this often, the open file at every poll
 KEEP_WAITING = 8  # empty files, if a log is rotated daily and its writer is never told
-WATCH_STEP_MS = 400  # the watch wakes that often to see nothing; 50 ms would cost ten times a poll
 
 Emit = Callable[[Sequence[Event]], object]
 Tell = Callable[[str, str], object]
@@ -89,10 +87,6 @@ class Follower:
         self._checked_ms: float | None = None
         self._failed = False  # reading did, and has not succeeded since
         self._said = ""  # what is wrong with the path now; said once
-
-    def recheck(self) -> None:
-        """Let the next poll look at the path, however short ago that was."""
-        self._checked_ms = None
 
     def close(self) -> None:
         """Give the descriptors back."""
@@ -350,13 +344,12 @@ class LogTail(threading.Thread):
         before: Callable[[Tell], Iterable[bytes]] | None = None,
         on_progress: Callable[[int, int], object] | None = None,
         on_idle: Callable[[], str] | None = None,
-        watch: bool = True,
     ) -> None:
         """Prepare to follow `path`.
 
         It is read from `since` on, without one as find_start says; `before` gives what lies before
         it, in files that were rotated away. `clock` gives wall-clock milliseconds. `wait` sleeps
-        so many seconds and says whether to stop; without one, `stop` and `wake` end the sleep.
+        so many seconds and says whether to stop; without one, `stop` ends the sleep.
         `on_progress` is called with bytes read and bytes there were, until the log's end is
         reached for the first time. `on_idle` is asked once for what there is to say when nothing
         came for two seconds; it is taken back when something does.
@@ -368,30 +361,15 @@ class LogTail(threading.Thread):
         self._parser = parser
         self._emit = emit
         self._clock = clock
-        self._wait = wait or self._sleep
+        self._stopped = threading.Event()
+        self._wait = wait or self._stopped.wait
         self._poll_s = poll_s
         self._on_progress = on_progress
         self._silence = Silence(on_idle)
-        self._stopped = threading.Event()
-        self._woken = threading.Event()
-        self._watch = DirectoryWatch(path, self.wake) if watch else None
 
     def stop(self) -> None:
         """End the thread soon."""
         self._stopped.set()
-        self._woken.set()
-        if self._watch is not None:
-            self._watch.stop()
-
-    def wake(self) -> None:
-        """Look at the file and the path now."""
-        self._woken.set()
-
-    def _sleep(self, seconds: float) -> bool:
-        if self._woken.wait(seconds):
-            self._woken.clear()
-            self._follower.recheck()
-        return self._stopped.is_set()
 
     def step(self) -> bool:
         """Poll once; whether there is more to read at once."""
@@ -438,9 +416,6 @@ class LogTail(threading.Thread):
         self.caught_up = not follower.more
         if self._on_progress is not None:
             self._on_progress(min(read, total), total)
-        if self.caught_up and self._watch is not None:
-            with contextlib.suppress(RuntimeError):  # no more threads
-                self._watch.start()  # only now: loading it competes with the first screen
 
     def run(self) -> None:
         """Poll until told to stop."""
@@ -454,40 +429,3 @@ class LogTail(threading.Thread):
             self._emit([SourceNote(self._clock(), "error", text)])
         finally:
             self._follower.close()
-
-
-class DirectoryWatch(threading.Thread):
-    """Calls `wake` when a file of the log's name comes or goes. Its failure harms nothing."""
-
-    def __init__(self, path: Path, wake: Callable[[], object]) -> None:
-        """Watch the folder of `path`, and of what it points to if it is a link."""
-        super().__init__(name="log-watch", daemon=True)
-        self._path = path
-        self._wake = wake
-        self._stopped = threading.Event()
-
-    def stop(self) -> None:
-        """End the thread within a step or so."""
-        self._stopped.set()
-
-    def run(self) -> None:
-        """Watch until told to stop, or for as long as watching works."""
-        try:
-            from watchfiles import Change, watch  # noqa: PLC0415 - 38 ms that start-up hasn't got
-
-            places = {self._path.absolute(), self._path.resolve()}
-            names = {place.name for place in places}
-            for _ in watch(
-                *{place.parent for place in places},
-                watch_filter=lambda change, name: (
-                    change is not Change.modified and Path(name).name in names
-                ),
-                step=WATCH_STEP_MS,
-                debounce=WATCH_STEP_MS,
-                recursive=False,
-                stop_event=self._stopped,
-                raise_interrupt=False,
-            ):
-                self._wake()
-        except Exception:  # noqa: BLE001 - no inotify, no such folder: the poll sees it anyway
-            return

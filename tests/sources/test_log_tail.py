@@ -6,8 +6,6 @@ import errno
 import itertools
 import os
 import random
-import sys
-import types
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -19,7 +17,6 @@ from cuzktop.sources.log_tail import (
     PATH_CHECK_MS,
     POLL_BYTES,
     Cut,
-    DirectoryWatch,
     Follower,
     LogTail,
     Piece,
@@ -530,15 +527,14 @@ def test_a_failing_disk_is_told_and_tried_again(
     ]
 
 
-def test_the_path_is_looked_at_once_a_second_or_when_woken(path: Path, writers: Writers) -> None:
+def test_the_path_is_looked_at_once_a_second(path: Path, writers: Writers) -> None:
     writer = writers(path)
     writer.write(1)
     follower = Follower(path)
     follower.poll(0.0)
     path.unlink()
     assert follower.poll(PATH_CHECK_MS - 1) == []
-    follower.recheck()
-    assert follower.poll(PATH_CHECK_MS - 1) == [
+    assert follower.poll(PATH_CHECK_MS) == [
         Say(f"{path} is gone; the open file is still read", "warning")
     ]
     follower.close()
@@ -677,7 +673,7 @@ def test_the_thread_emits_what_the_parser_makes_of_it(path: Path, writers: Write
             writer.write(1)
 
     clock.meanwhile = meanwhile
-    tail = LogTail(path, parser, emitted.extend, clock=clock, wait=clock.wait, watch=False)
+    tail = LogTail(path, parser, emitted.extend, clock=clock, wait=clock.wait)
     tail.run()
     assert texts(emitted) == [line.decode() for line in writer.lines]
     assert parser.cuts == 1
@@ -699,7 +695,6 @@ def test_progress_ends_where_the_log_ended(path: Path) -> None:
         lambda _events: None,
         clock=clock,
         wait=clock.wait,
-        watch=False,
         on_progress=lambda read, total: told.append((read, total)),
     )
     tail.run()
@@ -722,7 +717,6 @@ def test_a_half_line_is_told_once_a_silence_and_taken_back(path: Path, writers: 
         emitted.extend,
         clock=clock,
         wait=clock.wait,
-        watch=False,
         on_idle=scanner.half_line,
     )
     tail.run()
@@ -742,89 +736,17 @@ def test_a_parser_that_breaks_ends_the_thread_with_a_word(path: Path) -> None:
     path.write_bytes(b"x\n")
     clock = Clock(stop_after=9)
     emitted: list[Event] = []
-    LogTail(path, Broken(), emitted.extend, clock=clock, wait=clock.wait, watch=False).run()
+    LogTail(path, Broken(), emitted.extend, clock=clock, wait=clock.wait).run()
     [note] = notes(emitted)
     assert note.level == "error"
     assert "reading the log stopped: ZeroDivisionError" in note.text
 
 
-def test_stop_and_wake_end_the_sleep(path: Path) -> None:
+def test_stop_ends_the_sleep(path: Path) -> None:
     path.write_bytes(b"x\n")
     emitted: list[Event] = []
-    tail = LogTail(path, Lines(), emitted.extend, clock=lambda: 0.0, poll_s=600, watch=False)
-    tail.wake()
+    tail = LogTail(path, Lines(), emitted.extend, clock=lambda: 0.0, poll_s=600)
     tail.start()
     tail.stop()
     tail.join(timeout=60)
     assert not tail.is_alive()
-
-
-# ---------------------------------------------------------------- the watch on the directory
-
-
-def fake_watchfiles(watch: Callable[..., Iterator[object]]) -> types.ModuleType:
-    module = types.ModuleType("watchfiles")
-    change = types.SimpleNamespace(added="added", modified="modified", deleted="deleted")
-    module.__dict__.update(Change=change, watch=watch)
-    return module
-
-
-def test_the_watch_wakes_for_the_logs_own_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = tmp_path / "elsewhere" / "run-1.log"
-    target.parent.mkdir()
-    target.touch()
-    path = tmp_path / "daemon.log"
-    path.symlink_to(target)
-    asked: dict[str, object] = {}
-
-    def watch(
-        *places: Path, watch_filter: Callable[[str, str], bool], **_options: object
-    ) -> Iterator[object]:
-        asked["places"] = set(places)
-        for change, name in [
-            ("modified", "daemon.log"),
-            ("added", "other.log"),
-            ("added", "daemon.log"),
-            ("deleted", "run-1.log"),
-        ]:
-            if watch_filter(change, str(tmp_path / name)):
-                yield {(change, name)}
-
-    monkeypatch.setitem(sys.modules, "watchfiles", fake_watchfiles(watch))
-    woken: list[bool] = []
-    DirectoryWatch(path, lambda: woken.append(True)).run()
-    assert len(woken) == 2
-    assert asked["places"] == {tmp_path, target.parent}
-
-
-def test_a_watch_that_fails_harms_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    DirectoryWatch(tmp_path / "no" / "such" / "daemon.log", lambda: None).run()
-    monkeypatch.setitem(sys.modules, "watchfiles", None)
-    DirectoryWatch(tmp_path / "daemon.log", lambda: None).run()
-
-
-def test_the_watch_starts_when_the_log_was_read_and_stops_with_it(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path.write_bytes(b"x\n" * POLL_BYTES)
-    started: list[int] = []
-    stopped: list[int] = []
-    monkeypatch.setattr(DirectoryWatch, "start", lambda _self: started.append(tail_reads[-1]))
-    monkeypatch.setattr(DirectoryWatch, "stop", lambda _self: stopped.append(1))
-    tail_reads: list[int] = []
-    tail = LogTail(
-        path,
-        Lines(),
-        lambda _events: None,
-        clock=lambda: 0.0,
-        on_progress=lambda read, _total: tail_reads.append(read),
-    )
-    while tail.step():
-        pass
-    tail.step()
-    tail.stop()
-    tail.run()  # closes the file
-    assert started == [2 * POLL_BYTES]
-    assert stopped == [1]

@@ -167,7 +167,6 @@ def test_the_screen_reads_them_first(tmp_path: Path) -> None:
         wait=lambda _: next(waits),
         since=EVERYTHING,
         before=lambda tell: rotated_blocks(path, tell),
-        watch=False,
     )
     tail.run()
     assert parser.text == line(0) + line(1)
@@ -202,7 +201,6 @@ def test_a_rotation_while_they_are_read_loses_and_doubles_nothing(tmp_path: Path
         wait=lambda _: next(waits),
         since=EVERYTHING,
         before=before,
-        watch=False,
     )
     tail.run()
     assert parser.text.replace(b"<cut>", b"") == b"".join(line(n) for n in range(4))
