@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -17,6 +18,7 @@ from cuzktop.settings import EVERYTHING, Settings
 from cuzktop.sources.sink import Singles
 from cuzktop.where import STDIN, Log
 
+YOUNG_OBJECTS = 20_000  # between two looks for garbage: a frame is thousands, and leaves none
 HOST_PERIOD_S = 3.0  # the machine's own figures move slowly, and are dear to read
 PACE_MS = 950.0  # averages and histories are worked out anew once a second, at any rate of frames
 Tell = Callable[[str, str], object]
@@ -202,6 +204,8 @@ def _start(
     status: str | None,
 ) -> None:
     """Start all threads: the log first, then the samplers that are wanted beside it."""
+    gc.set_threshold(YOUNG_OBJECTS, 10, 10)
+    gc.freeze()  # what is there now stays: nobody needs to look through it again and again
     source.start()
     engine.start()
     readings = Singles(inbox.lay_beside)

@@ -15,6 +15,7 @@ from cuzktop.analysis.advice import Facts
 from cuzktop.analysis.diagnosis import LEAST_COVERAGE, Measured, verdict
 from cuzktop.analysis.herding import Rhythm, Waves, bunching, rhythm, waves_of
 from cuzktop.analysis.inflation import inflation
+from cuzktop.analysis.intervals import united
 from cuzktop.analysis.live import STAGES as LOCK_STAGES
 from cuzktop.analysis.live import LiveCall, live_calls, lock_of
 from cuzktop.analysis.occupancy import Phases, weighted
@@ -51,8 +52,8 @@ from cuzktop.parse.text import iso_utc
 
 HISTORY_S = 300  # seconds of graphs: more than the widest terminal has columns
 ENDED_JOBS_SHOWN = 8
-SUMMED_SHARE = 0.02  # of the partitions summed up must be new before they are summed up anew
-SUMMED_MS = 5000.0  # or this time have passed
+SUMMED_SHARE = 0.05  # of the partitions summed up must be new before they are summed up anew
+SUMMED_MS = 10_000.0  # or this time have passed
 OVER = frozenset({"done", "failed", "skipped", "lost"})  # states in which a partition stays
 
 
@@ -139,7 +140,7 @@ class Picture:
         self._had_timing = False
         self._summed: _Summed | None = None
         self.finished = 0
-        self._older: dict[tuple[str, int], fr.JobRow] = {}
+        self._ended: dict[tuple[str, int], fr.JobRow] = {}
         self._rows_before: dict[tuple[object, ...], fr.PartitionRow] = {}
         self._told: _Told | None = None
         self._paced: _Paced | None = None
@@ -185,7 +186,7 @@ class Picture:
         self._notes.clear()
         self.finished = 0
         self._summed = self._told = self._paced = None
-        self._older = {}
+        self._ended = {}
         self.model = Model(self._finished, self._run_ended)
 
     def _reading(self, event: GpuSampled) -> None:
@@ -209,7 +210,7 @@ class Picture:
         lost = sum(job.ended is None and not job.failed for job in run.jobs.values())
         self.recent.clear()
         self._summed = None
-        self._older = {}
+        self._ended = {}
         text = f"the daemon was started anew: run {run.index} ended"
         if lost:
             text += f", {lost} proofs lost"
@@ -361,7 +362,7 @@ class Picture:
         if paced is not None and paced.of == of and paced.at_ms <= moment_ms < paced.until_ms:
             return paced
         start = now - self.window_s * 1000.0
-        waiting = waiting_spans(run, now)
+        waiting = united(waiting_spans(run, now, start), start, now)
         gpus: dict[int, _OneGpu] = {}
         starved: list[tuple[float, float]] = []
         windows: list[fr.Shares] = []
@@ -531,16 +532,18 @@ class Picture:
         flying = [job for job in jobs if job.ended is None]
         ended = [*run.ended_jobs, *(job for job in jobs if job.ended is not None)]
         ended.sort(key=lambda job: job.ended or 0.0)
-        # What ended long ago changes no more: its rows are made once.
-        rows: dict[tuple[str, int], fr.JobRow] = {}
-        for job in ended[:-ENDED_JOBS_SHOWN]:
-            row = self._older.get((job.id, job.attempt))
+        # What has ended changes no more: its rows are made once.
+        before, self._ended = self._ended, {}
+        for job in ended:
+            row = before.get((job.id, job.attempt))
             if row is None or row.failed != job.failed or not OVER.issuperset(row.states):
                 row = _job_row(job, now)
-            rows[job.id, job.attempt] = row
-        self._older = rows
-        shown = [*ended[-ENDED_JOBS_SHOWN:], *flying]
-        return tuple(rows.values()), tuple(_job_row(job, now) for job in shown)
+            self._ended[job.id, job.attempt] = row
+        rows = tuple(self._ended.values())
+        return (
+            rows[:-ENDED_JOBS_SHOWN],
+            (*rows[-ENDED_JOBS_SHOWN:], *[_job_row(job, now) for job in flying]),
+        )
 
     def _verdict(
         self,

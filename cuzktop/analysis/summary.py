@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -24,9 +26,17 @@ def started_us(run: Run) -> int | None:
     return run.began_us if run.epoch_us is None else run.epoch_us
 
 
-def waiting_spans(run: Run, now: float) -> list[Span]:
-    """When partitions were on their way to the GPU; those still on it until `now`."""
-    spans = pairs(run.waiting_work)
+UNORDERED_MS = 60_000.0  # lines of one clock stand in order but for less than this
+
+
+def waiting_spans(run: Run, now: float, since: float = -math.inf) -> list[Span]:
+    """When partitions were on their way to the GPU; those still on it until `now`.
+
+    Those that ended well before `since` are left out: pick-ups come in order, nearly.
+    """
+    work = run.waiting_work
+    first = bisect_left(work[1::2], since - UNORDERED_MS) if since > 0 else 0
+    spans = pairs(work[2 * first :])
     for partition in run.unfinished():
         if partition.synth_start is not None and partition.bracket_start is None:
             spans.append((partition.synth_start, now))

@@ -108,17 +108,18 @@ class Lines(Widget):
         ]
         if not changed:
             return
-        regions = [Region(at, y, line_width(piece), 1) for y, at, piece in changed]
         brush = getattr(self.app, "brush", None)
         if isinstance(brush, Brush) and brush.wet:
-            self._styles_cache.set_dirty(*regions)  # for the next time that all is drawn
+            first, last = changed[0][0], changed[-1][0]
+            # For the next time that Textual draws all.
+            self._styles_cache.set_dirty(Region(0, first, width, last - first + 1))
             left, top = self.region.offset
             for y, at, piece in changed:
                 brush.move(left + at, top + y)
                 for name, text in self._runs(piece):
                     brush.write(text, self._escape(name))
         else:
-            self.refresh(*regions)
+            self.refresh(*[Region(at, y, line_width(piece), 1) for y, at, piece in changed])
 
     def draw_anew(self) -> None:
         """Make and refresh all lines, whatever was shown."""
