@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from cuzktop import frame as fr
 from cuzktop.analysis.advice import Facts
-from cuzktop.analysis.diagnosis import LEAST_COVERAGE, Measured, verdict
+from cuzktop.analysis.diagnosis import LEAST_COVERAGE, Measured, is_dead, verdict
 from cuzktop.analysis.herding import Rhythm, Waves, bunching, rhythm, waves_of
 from cuzktop.analysis.inflation import inflation
 from cuzktop.analysis.intervals import united
@@ -391,6 +391,11 @@ class Picture:
         span_ms = max((one.span_ms for one in windows), default=0.0)
         wave = waves_of(starved, summed.rhythm, span_ms=span_ms if windows else None)
         measured = [_measured(one.nvml) for one in gpus.values()]
+        dead: list[Measured | None] = [
+            figure
+            for figure, one in zip(measured, gpus.values(), strict=True)
+            if figure and one.window and is_dead(figure, one.window.kernel_pct)
+        ]
         older, jobs = self._jobs(run, now)
         self._paced = _Paced(
             of=of,
@@ -399,7 +404,7 @@ class Picture:
             gpus=gpus,
             jobs=jobs,
             older_jobs=older,
-            verdict=self._verdict(run, windows, wave, summed, measured),
+            verdict=self._verdict(run, windows, wave, summed, dead[:1] or measured),
             alerts=(*self._alerts(run), *self._second_opinion(run, now)),
             host=self._host(),
             herd=herd_of(wave, summed.gauge),

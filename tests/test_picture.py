@@ -210,6 +210,22 @@ def test_readings_of_now_say_nothing_of_a_log_that_ended_long_ago() -> None:
     )
 
 
+@pytest.mark.parametrize("util", [(0.0, 0.0), (0.0, 85.0)])
+def test_a_card_that_reads_0_while_its_kernels_run_settles_nothing(
+    util: tuple[float, float],
+) -> None:
+    scanner, picture = LogScanner(), Picture()
+    picture.feed(scanner.feed(log_of("h200-two-gpus")))
+    run = picture.model.run
+    assert run.epoch_us is not None
+    end_ms = run.epoch_us / 1000.0 + run.clock - EPOCH_MS
+    for gpu, util_pct in enumerate(util):
+        picture.feed(reading(end_ms - 250.0 * n, util_pct, gpu=gpu) for n in range(400, -1, -1))
+    verdict = picture.frame(source=Source(path="daemon.log")).verdict
+    assert verdict.bottleneck == "gpu"
+    assert any("isn't credible here" in line for line in verdict.evidence)
+
+
 def test_every_job_that_is_kept_has_a_row() -> None:
     """The latest jobs are in the picture, those before them beside it; no job is in both."""
     picture, scanner = fed(log_of("four-gpus"))

@@ -49,6 +49,14 @@ class Measured:
     samples: int = 0
 
 
+def is_dead(measured: Measured, kernel_pct: float | None) -> bool:
+    """Whether NVML's figure can't be true: nothing but 0 while kernels ran.
+
+    Some platforms (WSL, a card in slices) answer so.
+    """
+    return measured.util_pct == 0.0 and (kernel_pct or 0.0) > DISAGREE_PTS
+
+
 def verdict(
     time_pct: Mapping[str, float] | None,
     *,
@@ -81,6 +89,12 @@ def verdict(
     bottleneck = _by_rule(time_pct, wave)
     confidence = _confidence(time_pct, count)
     evidence = [_shares_sentence(time_pct, window)]
+    if measured is not None and is_dead(measured, time_pct["kernel"]):
+        evidence.append(
+            f"NVML ({measured.source}) stayed at 0 while kernels ran: it isn't credible here, and"
+            " doesn't count"
+        )
+        measured = None
     told: list[str]
     if bottleneck == "gpu":
         sentence, bottleneck, confidence, told = _kernels(time_pct["kernel"], measured, confidence)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from cuzktop.analysis.advice import Facts
-from cuzktop.analysis.diagnosis import Measured, verdict
+from cuzktop.analysis.diagnosis import Measured, is_dead, verdict
 from cuzktop.analysis.herding import Waves, bunching, starving_sentence, waves
 from cuzktop.analysis.inflation import inflation
 from cuzktop.analysis.intervals import Span
@@ -219,7 +219,10 @@ def summarize(run: Run, stages: StageTable, measured: Mapping[int, Measured]) ->
 def _together(
     shares: list[Shares], reports: list[GpuReport], measured: Mapping[int, Measured]
 ) -> Measured | None:
-    """The measurements of all GPUs as one, weighted by span; None if one of them has none."""
+    """The measurements of all GPUs as one, weighted by span; None if one of them has none.
+
+    One that is dead makes them dead together.
+    """
     span = util = power = 0.0
     known_power = True
     source = ""
@@ -227,6 +230,8 @@ def _together(
         one = measured.get(report.gpu)
         if one is None:
             return None
+        if is_dead(one, figures.kernel_pct):
+            return one
         span += figures.span_ms
         util += one.util_pct * figures.span_ms
         if one.power_w is None:

@@ -268,7 +268,9 @@ def between_steps(shares: Shares | None, measured: Measured | None) -> list[str]
     if util_pct is None or shares.kernel_pct is None:
         return said
     apart = shares.kernel_pct - util_pct
-    if apart > APART_PCT:
+    if util_pct == 0 and apart > APART_PCT:
+        said.append("suspect: NVML stayed at 0 while kernels ran; it isn't credible here")
+    elif apart > APART_PCT:
         said.append(
             f"{apart:.1f} points between kernel and NVML: copies, launches and waits, which the "
             "log counts as kernel time"

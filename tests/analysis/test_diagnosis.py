@@ -169,6 +169,20 @@ def test_what_the_measurement_overrules_is_not_certain() -> None:
     assert any("copies" in line for line in found.evidence)
 
 
+def test_a_driver_that_gives_0_while_kernels_run_overrules_nothing() -> None:
+    """WSL, and cards in slices, answer 0 all the time."""
+    found = judged({"kernel": 95, "barrier": 5}, measured=nvml(0.0))
+    without = judged({"kernel": 95, "barrier": 5})
+    assert (found.bottleneck, found.confidence) == ("gpu", without.confidence)
+    assert found.sentence == without.sentence
+    assert any("isn't credible here" in line for line in found.evidence)
+    busy = judged({"kernel": 45, "barrier": 55}, measured=nvml(0.0))
+    assert not any("measured the GPU busy" in line for line in busy.evidence)
+    # Where hardly a kernel ran, 0 is what it should be.
+    idle = judged({"kernel": 2, "no_work": 98}, measured=nvml(0.0))
+    assert any("measured the GPU busy 0.0 %" in line for line in idle.evidence)
+
+
 def test_without_a_measurement_the_log_alone_can_t_tell() -> None:
     found = judged({"kernel": 95, "barrier": 5})
     assert any("log alone can't tell" in line for line in found.evidence)

@@ -153,6 +153,8 @@ def test_what_can_not_be_true_is_called_suspect() -> None:
     assert "suspect: kernel 95.0 % is more than GPU section 89.6 %" in text
     more = replace(BUSY.gpus[0], nvml=replace(NVML, mean_util_pct=90.0))
     assert "suspect: NVML saw 42.3 points more" in snapshot(replace(BUSY, gpus=(more,)), 160)
+    dead = replace(BUSY.gpus[0], nvml=replace(NVML, mean_util_pct=0.0))
+    assert "suspect: NVML stayed at 0 while" in snapshot(replace(BUSY, gpus=(dead,)), 160)
 
 
 def test_holder_waiter_and_finisher_stand_in_this_order() -> None:
