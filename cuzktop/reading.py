@@ -8,7 +8,7 @@ from typing import Protocol, TextIO
 
 from cuzktop.analysis.diagnosis import Measured
 from cuzktop.analysis.rows import partition_row
-from cuzktop.analysis.summary import summarize
+from cuzktop.analysis.summary import LongRun, summarize
 from cuzktop.analysis.throughput import StageTable
 from cuzktop.dataclass import dataclass, field
 from cuzktop.events import LogEvent
@@ -16,7 +16,7 @@ from cuzktop.frame import PartitionRow, RunReport
 from cuzktop.model.reduce import Model
 from cuzktop.model.state import Partition, Run
 
-ROWS_IN_MEMORY_BYTES = 1024 * 1024  # more go to a temporary file
+ROWS_IN_MEMORY_BYTES = 64 * 1024  # more go to a temporary file; large buffers litter the heap
 ROWS_AT_A_TIME = 64
 
 Measure = Callable[[Run], Mapping[int, Measured]]
@@ -85,6 +85,7 @@ class LogSummary:
         self.runs: list[tuple[RunReport, RunRows]] = []
         self.on_row: Callable[[Run, PartitionRow], None] | None = None
         self._current = RunRows(_rows_file())
+        self._older: dict[int, LongRun] = {}  # of the run that is being read, by GPU
         self.model = Model(self._finished, self._run_ended, keep_all=True)
 
     def read(self, blocks: Iterable[bytes], parser: Parser) -> None:
@@ -92,10 +93,15 @@ class LogSummary:
         feed = self.model.feed
         for block in blocks:
             feed(parser.feed(block))
+            self._fold()
         feed(parser.finish())
         self.model.finish()
         self._write_unfinished(self.model.run)
         self._run_ended(self.model.run)
+
+    def _fold(self) -> None:
+        for number, gpu in self.model.run.gpus.items():
+            self._older.setdefault(number, LongRun()).fold(gpu)
 
     def close(self) -> None:
         """Give back the files behind the rows of all runs."""
@@ -121,8 +127,9 @@ class LogSummary:
 
     def _run_ended(self, run: Run) -> None:
         current, self._current = self._current, RunRows(_rows_file())
+        older, self._older = self._older, {}
         heard = run.timeline_seen or run.timing_seen or run.first_wall_us is not None
         if not heard and not run.jobs and not current.count:
             current.close()
             return
-        self.runs.append((summarize(run, current.stages, self._measure(run)), current))
+        self.runs.append((summarize(run, current.stages, self._measure(run), older), current))

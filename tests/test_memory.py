@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
+from array import array
 from collections import Counter
+from contextlib import closing
 
-from cuzktop.model.reduce import Model
-from cuzktop.model.state import Call, Line
-from tests.corelog import Log, scan
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cuzktop.analysis import summary
+from cuzktop.headless.report import partition_line
+from cuzktop.model import reduce, state
+from cuzktop.model.reduce import Model, join
+from cuzktop.model.state import Attempts, Call, Line
+from cuzktop.parse.scanner import LogScanner
+from cuzktop.reading import LogSummary
+from tests import logsim
+from tests.corelog import Log, blocks, report, scan
+from tests.logsim import Knobs
 
 
 def proofs(count: int) -> bytes:
     """So many proofs of ten partitions, one after another on one GPU."""
     log = Log().start()
     for proof in range(count):
-        job, at_ms = f"porep-1000-{proof}", 100 + 11_000 * proof
+        job, at_ms = f"porep-1000-{proof}", 100 + 11_500 * proof
         log.admitted(at_ms, job, 10)
         for index in range(10):
             log.synthesized(at_ms, job, index)
+        for index in range(10):
             log.called(at_ms + 1000 + 1020 * index, job, index)
+        log.assembled(at_ms + 11_300, job)
     return log.data
 
 
@@ -33,6 +49,70 @@ def test_calls_and_their_lines_go_with_their_partitions() -> None:
         kept = Counter(type(one) for one in gc.get_objects())
     finally:
         gc.enable()
-    assert model.run.attempts  # it is here, with all that it keeps
+    assert model.run.jobs  # it is here, with all that it keeps
     assert kept[Call] < 20
     assert kept[Line] < 200
+
+
+def read_bytes(count: int) -> int:
+    """Bytes that Python holds once a report of so many proofs has been read."""
+    data = proofs(count)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        with closing(LogSummary(partition_line)) as read:
+            read.read(blocks(data, 65536), LogScanner())
+            (run, _) = read.runs[0]
+            assert run.proofs.completed == count
+            return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_finished_partition_costs_a_report_a_few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(summary, "FOLD_CALLS", 200)
+    for module in (state, reduce):  # what is kept is full sooner
+        monkeypatch.setattr(module, "KEEP_JOBS", 10)
+    read_bytes(15)  # what is made once, is made
+    few, many = read_bytes(30), read_bytes(90)
+    assert many - few < 100 * 10 * 60
+
+
+@pytest.mark.parametrize("gpus", [1, 2])
+@pytest.mark.parametrize("version", [21, 38, 45])
+def test_calls_that_were_counted_and_forgotten_tell_the_same(
+    monkeypatch: pytest.MonkeyPatch, version: int, gpus: int
+) -> None:
+    knobs = Knobs(version=version, jobs=12, gpus=gpus, synth=700, srs=300, cuts=0, seed=5)
+    data, _ = logsim.simulate(knobs)
+    whole = report(data, 4096)
+    monkeypatch.setattr(summary, "FOLD_CALLS", 16)
+    monkeypatch.setattr(summary, "KEEP_CALLS", 8)
+    assert report(data, 4096) == whole
+
+
+def test_an_id_that_comes_again_is_counted() -> None:
+    attempts = Attempts()
+    assert [attempts.count(job) for job in "abacaba"] == [1, 1, 2, 1, 3, 2, 4]
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=40))
+def test_spans_that_are_joined_are_those_that_are_united(pairs: list[tuple[int, int]]) -> None:
+    spans = sorted((min(pair), max(pair)) for pair in pairs)
+    joined = array("d")
+    for lo, hi in sorted(spans, key=lambda span: span[1] + span[0] % 7):  # a little out of order
+        join(joined, lo, hi)
+    assert list(zip(joined[::2], joined[1::2], strict=True)) == closed(spans)
+
+
+def closed(spans: list[tuple[int, int]]) -> list[tuple[float, float]]:
+    """`united`, where spans that touch are one."""
+    result: list[tuple[float, float]] = []
+    for lo, hi in sorted(spans):
+        if lo == hi:
+            continue
+        if result and lo <= result[-1][1]:
+            result[-1] = (result[-1][0], max(hi, result[-1][1]))
+        else:
+            result.append((lo, hi))
+    return result

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from cuzktop.analysis.inflation import Flights
+from cuzktop.analysis.inflation import Flights, in_order
 from cuzktop.analysis.intervals import Span
 from cuzktop.analysis.throughput import median
 from cuzktop.dataclass import dataclass
@@ -76,7 +76,7 @@ def rhythm(
     flying: int | None = None,
 ) -> Rhythm:
     """The rhythm of syntheses; see `waves`."""
-    ends = sorted(synth_ends)
+    ends = in_order(synth_ends)
     return Rhythm(
         ends=ends,
         usual_ms=median(synth_ms),
@@ -138,14 +138,15 @@ def bunching(synth_ends: Sequence[float], synth_ms: float | None) -> float | Non
     The coefficient of variation of the gaps between SYNTH_ENDs, c, as c² / (1 + c²): 0.5 for ends
     that come at random, near 1 for waves. None with fewer than eight ends, or no usual duration.
     """
-    ends = sorted(synth_ends)
+    ends = in_order(synth_ends)
     if len(ends) < WAVE_MIN * 2 or not synth_ms:
         return None
-    between = [after - before for before, after in pairwise(ends)]
-    mean = sum(between) / len(between)
+    count = len(ends) - 1
+    mean = sum(after - before for before, after in pairwise(ends)) / count
     if mean <= 0:
         return 1.0
-    spread = sum((gap - mean) ** 2 for gap in between) / len(between) / mean**2
+    squares = sum((after - before - mean) ** 2 for before, after in pairwise(ends))
+    spread = squares / count / mean**2
     return spread / (1.0 + spread)
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, islice
+from operator import le
 from typing import Final
 
 from cuzktop.frame import CpuStage, Host, Inflation, PartitionRow
@@ -69,10 +71,8 @@ class Flights:
         self, starts: Sequence[float], ends: Sequence[float], flying: int | None = None
     ) -> None:
         """Of all syntheses, or of the latest with `flying` in flight at the end."""
-        # Arrays: a log of weeks has a million of each.
-        self._starts, self._ends = array("d", sorted(starts)), array("d", sorted(ends))
-        self._starts_sum = array("d", accumulate(self._starts, initial=0.0))
-        self._ends_sum = array("d", accumulate(self._ends, initial=0.0))
+        self._starts, self._ends = in_order(starts), in_order(ends)
+        self._starts_sum, self._ends_sum = _sums(self._starts), _sums(self._ends)
         before = 0 if flying is None else flying - (len(starts) - len(ends))
         self._missing = max(0, before)  # began before the first of `starts`
 
@@ -88,20 +88,50 @@ class Flights:
 
     def _area(self, at_ms: float) -> float:
         begun, ended = bisect_right(self._starts, at_ms), bisect_right(self._ends, at_ms)
-        return (begun - ended) * at_ms - (self._starts_sum[begun] - self._ends_sum[ended])
+        starts_sum = _sum(self._starts, self._starts_sum, begun)
+        return (begun - ended) * at_ms - (starts_sum - _sum(self._ends, self._ends_sum, ended))
 
     def usual(self) -> float | None:
         """The median over the instants just before a synthesis ends."""
         count = len(self._ends)
         if not count:
             return None
-        before = array("l")
+        before: Counter[int] = Counter()  # how often so many were in flight
         begun, starts = 0, self._starts
         for index, at in enumerate(self._ends):
             while begun < len(starts) and starts[begun] <= at:
                 begun += 1
-            before.append(begun - index + self._missing)
-        return float(sorted(before)[(count - 1) // 2])
+            before[begun - index + self._missing] += 1
+        half = (count + 1) // 2
+        for number in sorted(before):
+            half -= before[number]
+            if half <= 0:
+                return float(number)
+        return None
+
+
+SUM_EVERY = 64
+
+
+def in_order(times: Sequence[float]) -> Sequence[float]:
+    """Sorted; not a copy, if it is already: a log of weeks has a million of them."""
+    if all(map(le, times, islice(times, 1, None))):
+        return times
+    return array("d", sorted(times))
+
+
+def _sums(times: Sequence[float]) -> Sequence[float]:
+    """The sums of the first 0, 64, 128, … of them."""
+    parts = (
+        sum(times[at : at + SUM_EVERY])
+        for at in range(0, len(times) // SUM_EVERY * SUM_EVERY, SUM_EVERY)
+    )
+    return array("d", accumulate(parts, initial=0.0))
+
+
+def _sum(times: Sequence[float], sums: Sequence[float], count: int) -> float:
+    """The sum of the first `count`."""
+    return sums[count // SUM_EVERY] + sum(times[count // SUM_EVERY * SUM_EVERY : count])
 
 
 class _Columns:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from cuzktop.analysis.intervals import Span, clipped, gaps, length, shared, united
 from cuzktop.frame import Shares
@@ -20,10 +21,22 @@ KNOWN_SHARE = 0.97  # of the calls must have lock and kernel times, or the share
 TWICE_HELD = 1.2  # the sum of the locks' times exceeds their union by no more on one card
 
 
+class _Folded(NamedTuple):
+    """What calls came to that are not kept one by one any more; their locks ended by `edge`."""
+
+    kernel_ms: float
+    barrier_ms: float
+    section_ms: float
+    held_ms: float
+    lock_ms: float
+    edge: float
+
+
 class Phases:
     """One GPU's calls over [start, end], as spans: what `shares` is made of."""
 
     __slots__ = (
+        "_folded",
         "barrier_ms",
         "barriers",
         "bracket_sum_ms",
@@ -56,6 +69,7 @@ class Phases:
         self.total = 0  # finished calls in the span
         self.known = 0  # of them with kernel times
         self.unlocked = 0  # of them without lock times
+        self._folded = _Folded(0.0, 0.0, 0.0, 0.0, 0.0, start)
 
     def add_history(self, history: History) -> None:
         """Count the ended calls that touch the span."""
@@ -152,13 +166,41 @@ class Phases:
         if lock is not None:
             self.section_ms += clipped(lock[0], min(lock[1], lock[0] + section_ms), start, end)
 
+    def fold(self) -> None:
+        """Give back the room that the calls so far have taken, but for the gaps between them.
+
+        They must have taken one lock, and be older than what is to be counted yet.
+        """
+        before = self._folded
+        locks = united(self.locks, before.edge, math.inf)
+        self._folded = _Folded(
+            kernel_ms=self.kernel_ms,
+            barrier_ms=self.barrier_ms,
+            section_ms=self.section_ms,
+            held_ms=before.held_ms
+            + sum(clipped(*lock, self.start, math.inf) for lock in self.locks),
+            lock_ms=before.lock_ms + length(locks),
+            edge=locks[-1][1] if locks else before.edge,
+        )
+        self.locks = []
+        self.brackets = united(self.brackets, self.start, math.inf)
+
+    def _held_ms(self) -> float:
+        """How long locks were held, each by itself."""
+        held = (clipped(lo, hi, self.start, self.end) for lo, hi in self.locks)
+        return self._folded.held_ms + sum(held)
+
+    def _lock_ms(self) -> float:
+        """How long some lock was held."""
+        before = self._folded
+        return before.lock_ms + length(united(self.locks, before.edge, self.end))
+
     def several_cards(self) -> bool:
         """Whether the lock would have been held twice at a time: these calls ran on several GPUs.
 
         One card's locks overlap only by the few milliseconds that their times are unsure.
         """
-        held_ms = sum(clipped(lo, hi, self.start, self.end) for lo, hi in self.locks)
-        return held_ms > TWICE_HELD * length(united(self.locks, self.start, self.end))
+        return self._held_ms() > TWICE_HELD * self._lock_ms()
 
     def shares(
         self, waiting: Iterable[Span], *, derived: bool, placed: bool = True
@@ -179,11 +221,14 @@ class Phases:
         starved_ms = length(starved)
         percent = 100.0 / span_ms
         if self.kernels:
+            before = self._folded
             computing = united(self.kernels, self.start, self.end)
-            self.kernel_ms = length(computing)
-            self.section_ms = length(united(self.sections, self.start, self.end))
+            kernel_ms = length(computing)
+            self.kernel_ms = before.kernel_ms + kernel_ms
+            sections = united(self.sections, self.start, self.end)
+            self.section_ms = before.section_ms + length(sections)
             either = united([*computing, *self.barriers], self.start, self.end)
-            self.barrier_ms = length(either) - self.kernel_ms
+            self.barrier_ms = before.barrier_ms + length(either) - kernel_ms
         enough = self.total == 0 or self.known >= KNOWN_SHARE * self.total
         locked = self.total == 0 or self.unlocked <= (1 - KNOWN_SHARE) * self.total
         if not placed and self.several_cards():
@@ -196,11 +241,7 @@ class Phases:
         if locked:
             # A lock has one holder: where spans overlap, one is misplaced, and their sum is right.
             # Only calls of several locks can overlap, up to S29.
-            if self.kernels:
-                lock_ms = length(united(self.locks, self.start, self.end))
-            else:
-                lock_ms = sum(clipped(lo, hi, self.start, self.end) for lo, hi in self.locks)
-            lock_ms = min(lock_ms, bracket_ms)
+            lock_ms = min(self._lock_ms() if self.kernels else self._held_ms(), bracket_ms)
             lock_pct = lock_ms * percent
             if enough:
                 kernel_ms = max(0.0, min(self.kernel_ms, lock_ms))

@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from cuzktop.analysis.advice import Facts
 from cuzktop.analysis.diagnosis import Measured, is_dead, verdict
@@ -67,9 +68,47 @@ def is_placed(run: Run, gpu: Gpu) -> bool:
     return all(worker in run.worker_gpu for worker in gpu.workers)
 
 
-def gpu_phases(gpu: Gpu, start: float, end: float) -> Phases:
-    """The GPU's calls over a span; a call still open counts as a bracket until the span's end."""
-    phases = Phases(start, end)
+FOLD_CALLS = 4096  # and more of a GPU's calls that have ended are counted and forgotten
+KEEP_CALLS = 256  # the newest ones, in whose order they may still be wrong
+KEEP_FIRST_CALLS = 1024  # for the warm-up
+
+
+class LongRun:
+    """What one GPU's older calls came to, where a run has more than should be kept."""
+
+    def __init__(self) -> None:
+        """Nothing is forgotten yet."""
+        self._phases: Phases | None = None
+        self.first = History()  # the first calls
+
+    def fold(self, gpu: Gpu) -> None:
+        """Count calls and forget them, if there are many; not where calls of two locks overlap."""
+        history = gpu.history
+        many = len(history) - KEEP_CALLS
+        if many < FOLD_CALLS or len(history.locks) > 1 or gpu.first_start is None:
+            return
+        if self._phases is None:
+            self._phases = Phases(gpu.first_start, math.inf)
+            self.first = history.head(KEEP_FIRST_CALLS)
+        self._phases.add_history(history.head(many))
+        self._phases.fold()
+        history.forget(many)
+
+    def until(self, end: float) -> Phases | None:
+        """What was counted, for the calls up to `end` to be added; None if nothing was."""
+        if self._phases is not None:
+            self._phases.end = end
+        return self._phases
+
+
+def gpu_phases(gpu: Gpu, start: float, end: float, older: LongRun | None = None) -> Phases:
+    """The GPU's calls over a span; a call still open counts as a bracket until the span's end.
+
+    `older` are those that its history doesn't have any more.
+    """
+    phases = None if older is None else older.until(end)
+    if phases is None:
+        phases = Phases(start, end)
     phases.add_history(gpu.history)
     for call in gpu.open_calls.values():
         phases.brackets.append((call.start, end))
@@ -99,13 +138,18 @@ WARM_UP_OF = 3  # in a log of at least three times as many
 
 
 def warm_up(
-    run: Run, gpu: Gpu, waiting: Iterable[Span], figures: Shares, first: int
+    run: Run,
+    gpu: Gpu,
+    waiting: Iterable[Span],
+    figures: Shares,
+    first: int,
+    older: LongRun | None = None,
 ) -> tuple[Shares, float] | None:
     """The GPU's shares without its `first` calls, and how long these took in ms.
 
     None where there are too few calls, or no shares.
     """
-    history = gpu.history
+    history = gpu.history if older is None or not older.first else older.first
     if len(history) < WARM_UP_OF * first or gpu.first_start is None or figures.time_pct is None:
         return None
     until = max(history.end[:first])
@@ -113,9 +157,8 @@ def warm_up(
     if rest_ms <= 0:
         return None
     phases = Phases(gpu.first_start, until)
-    early = History()
-    for column in (*History.COLUMNS, "total", "finished"):
-        setattr(early, column, getattr(history, column)[: 2 * first])
+    early = history.head(2 * first)
+    early.locks.clear()
     phases.add_history(early)
     cold, _ = phases.shares(
         [span for span in waiting if span[0] < until],
@@ -131,8 +174,16 @@ def warm_up(
     return Shares(span_ms=rest_ms, time_pct=warm), cold.span_ms
 
 
-def summarize(run: Run, stages: StageTable, measured: Mapping[int, Measured]) -> RunReport:
-    """The run's report. `measured` are NVML's means over each GPU's span, where there are any."""
+def summarize(
+    run: Run,
+    stages: StageTable,
+    measured: Mapping[int, Measured],
+    older: Mapping[int, LongRun] = MappingProxyType({}),
+) -> RunReport:
+    """The run's report. `measured` are NVML's means over each GPU's span, where there are any.
+
+    `older` are calls that the run doesn't keep any more, by GPU.
+    """
     waiting = waiting_spans(run, run.clock)
     reports: list[GpuReport] = []
     shares: list[Shares] = []
@@ -143,11 +194,12 @@ def summarize(run: Run, stages: StageTable, measured: Mapping[int, Measured]) ->
         gpu = run.gpus[number]
         if gpu.first_start is None or gpu.last_end is None:
             continue
-        phases = gpu_phases(gpu, gpu.first_start, gpu.last_end)
+        long = older.get(number)
+        phases = gpu_phases(gpu, gpu.first_start, gpu.last_end, long)
         figures, starved_here = phases.shares(
             waiting, derived=not run.lock_lines, placed=is_placed(run, gpu)
         )
-        warm.append(warm_up(run, gpu, waiting, figures, max(WARM_AFTER, per_proof or 0)))
+        warm.append(warm_up(run, gpu, waiting, figures, max(WARM_AFTER, per_proof or 0), long))
         gap_count, gap_mean_ms = phases.bracket_gaps()
         nvml = measured.get(number)
         shares.append(figures)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import math
+from array import array
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -16,7 +18,6 @@ from cuzktop import events as ev
 from cuzktop.model.attribution import Attributor
 from cuzktop.model.kinds import C1, C2, C3, C4, C6, C7, C8, C9, C10, C11
 from cuzktop.model.state import (
-    KEEP_ATTEMPTS,
     KEEP_JOBS,
     KEEP_SYNTHESES,
     LIVE_CALLS,
@@ -315,13 +316,10 @@ class Model:
 
     def _new_job(self, job_id: str, kind: str | None) -> Job:
         run = self.run
-        attempt = run.attempts.get(job_id, 0) + 1
-        if len(run.attempts) >= KEEP_ATTEMPTS:
-            run.attempts.clear()
-        run.attempts[job_id] = attempt
         before = run.jobs.pop(job_id, None)
         if before is not None:
             self._shelve(before)
+        attempt = run.attempts.count(job_id)
         job = Job(job_id, attempt, kind or _kind_of_id(job_id), run.clock)
         run.jobs[job_id] = job
         self._empty = False
@@ -339,7 +337,7 @@ class Model:
                 job.failed = True
                 job.message = "sent again before it ended"
                 run.failed += 1
-        run.ended_jobs.append(job)
+        run.put_away(job)
         for partition in job.parts.values():
             if partition.state == "pending":
                 self._end_partition(partition, "skipped")
@@ -353,11 +351,11 @@ class Model:
         ended = [job for job in run.jobs.values() if job.ended is not None]
         for job in ended[:-KEEP_JOBS]:
             del run.jobs[job.id]
-            run.ended_jobs.append(job)
+            run.put_away(job)
         if len(run.jobs) > 4 * KEEP_JOBS:  # failed ones that never say that they are over
             for job in [job for job in run.jobs.values() if job.failed][:KEEP_JOBS]:
                 del run.jobs[job.id]
-                run.ended_jobs.append(job)
+                run.put_away(job)
 
     def _job(self, job_id: str, kind: str | None = None) -> Job:
         job = self.run.jobs.get(job_id)
@@ -548,7 +546,7 @@ class Model:
     def _work_until(self, partition: Partition, at: float) -> None:
         """The partition no longer waits for the GPU: note from when to when it did."""
         if partition.synth_start is not None and partition.bracket_start is None:
-            self.run.waiting_work.extend((partition.synth_start, at))
+            join(self.run.waiting_work, partition.synth_start, at)
 
     def synth_started(self, event: ev.SynthStarted) -> None:
         """SYNTH_START."""
@@ -571,7 +569,7 @@ class Model:
             partition.kind = job.kind
         partition.state = "synthesizing"
         partition.synth_start = event.at_ms
-        run.synth_starts.append(event.at_ms)
+        keep_in_order(run.synth_starts, event.at_ms)
         if job.first_synth is None:
             job.first_synth = event.at_ms
         if run.first_synth is None:
@@ -595,7 +593,7 @@ class Model:
         partition.state = "queued"
         partition.synth_end = event.at_ms
         partition.synth_ms = event.synth_ms
-        self.run.synth_ends.append(event.at_ms)
+        keep_in_order(self.run.synth_ends, event.at_ms)
         if partition.synth_start is not None:
             spans = self.run.synth_spans.get(partition.kind)
             if spans is None:
@@ -735,7 +733,7 @@ class Model:
             if not self._keep_all:
                 draw(gpu, call)
                 gpu.history.trim(LIVE_CALLS)
-                if len(run.waiting_work) > 8 * LIVE_CALLS:
+                if len(run.synth_ends) > 4 * LIVE_CALLS:
                     del run.waiting_work[: -4 * LIVE_CALLS]
                     del run.synth_ends[: -2 * LIVE_CALLS]
                     del run.synth_starts[: -2 * LIVE_CALLS]
@@ -963,6 +961,29 @@ class Model:
         if event.outcome in ("skip_vram", "fallback", "host_register_fallback"):
             what = event.outcome.replace("_", " ")
             self._alert("warning", f"prestage {what}: that partition takes the slow path")
+
+
+def keep_in_order(times: array[float], at: float) -> None:
+    """Add a time to times in order: lines are a little out of it, so mostly it is the latest."""
+    if times and at < times[-1]:
+        insort(times, at)
+    else:
+        times.append(at)
+
+
+def join(spans: array[float], lo: float, hi: float) -> None:
+    """Add [lo, hi] to disjoint spans in order (`from, to, from, to, …`); it is one of the last."""
+    while spans and lo <= spans[-1]:
+        if hi < spans[-2]:  # before the last one, since lines are out of order
+            after = spans[-2:]
+            del spans[-2:]
+            join(spans, lo, hi)
+            spans.extend(after)
+            return
+        hi = max(hi, spans.pop())
+        lo = min(lo, spans.pop())
+    if hi > lo:
+        spans.extend((lo, hi))
 
 
 def place(call: Call, gpu: Gpu | None) -> None:

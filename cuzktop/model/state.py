@@ -6,6 +6,7 @@ Times are milliseconds on the run's clock (TIMELINE zero) unless a name says oth
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -208,6 +209,32 @@ class Job:
         self.message = ""
 
 
+class Attempts:
+    """How often each job id came. Of the many that came once only a hash is kept."""
+
+    __slots__ = ("_again", "_seen")
+
+    def __init__(self) -> None:
+        """None has come."""
+        self._seen = array("q")  # hashes, in order
+        self._again: dict[str, int] = {}
+
+    def count(self, job_id: str) -> int:
+        """The id has come once more; how often by now."""
+        again = self._again.get(job_id, 1)
+        if again == 1:
+            key = hash(job_id)
+            at = bisect_left(self._seen, key)
+            if at == len(self._seen) or self._seen[at] != key:
+                if len(self._seen) >= KEEP_ATTEMPTS:
+                    del self._seen[:]
+                    at = 0
+                self._seen.insert(at, key)
+                return 1
+        self._again[job_id] = again + 1
+        return again + 1
+
+
 class History:
     """Times of one GPU's ended calls, a column each: what shares over any window are made of.
 
@@ -251,11 +278,23 @@ class History:
             index = below
         return 0
 
+    def head(self, count: int) -> History:
+        """The oldest `count` calls."""
+        oldest = History()
+        oldest.locks = set(self.locks)
+        for column in (*self.COLUMNS, "total", "finished"):
+            setattr(oldest, column, getattr(self, column)[:count])
+        return oldest
+
+    def forget(self, count: int) -> None:
+        """Forget the oldest `count` calls."""
+        for column in (*self.COLUMNS, "total", "finished"):
+            del getattr(self, column)[:count]
+
     def trim(self, keep: int) -> None:
-        """Forget the oldest calls beyond `keep`."""
-        if len(self.start) > 2 * keep:
-            for column in (*self.COLUMNS, "total", "finished"):
-                del getattr(self, column)[:-keep]
+        """Forget the oldest calls beyond `keep`, when there are twice as many."""
+        if len(self) > 2 * keep:
+            self.forget(len(self) - keep)
 
 
 class Gpu:
@@ -320,14 +359,15 @@ class Run:
     gpu_numbers: tuple[int, ...] = ()
     gpus: dict[int, Gpu] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)  # the newest attempt of each id
-    attempts: dict[str, int] = field(default_factory=dict)
-    ended_jobs: deque[Job] = field(default_factory=lambda: deque(maxlen=KEEP_JOBS))
+    attempts: Attempts = field(default_factory=Attempts)
+    ended_jobs: deque[Job] = field(default_factory=deque)
     in_flight: dict[tuple[str, int | None], Partition] = field(default_factory=dict)
     stragglers: dict[tuple[str, int | None], list[Partition]] = field(default_factory=dict)
     # (partitions that go on although their job was sent again: not in `in_flight`)
-    waiting_work: array[float] = field(default_factory=lambda: array("d"))  # pairs: from, to
-    synth_ends: array[float] = field(default_factory=lambda: array("d"))
-    synth_starts: array[float] = field(default_factory=lambda: array("d"))
+    waiting_work: array[float] = field(default_factory=lambda: array("d"))
+    # (when some partition was on its way to a GPU: disjoint spans in order, from, to, from, to, …)
+    synth_ends: array[float] = field(default_factory=lambda: array("d"))  # in order
+    synth_starts: array[float] = field(default_factory=lambda: array("d"))  # in order
     synth_spans: dict[str | None, deque[int]] = field(default_factory=dict)  # by kind, ms
     completed: int = 0
     failed: int = 0
@@ -341,6 +381,12 @@ class Run:
     lock_lines: bool = False
     last_worker_call: dict[int, Call] = field(default_factory=dict)
     last_pickup: dict[int, Partition] = field(default_factory=dict)
+
+    def put_away(self, job: Job) -> None:
+        """It has ended, and its id may come again; the oldest that was put away so is forgotten."""
+        self.ended_jobs.append(job)
+        if len(self.ended_jobs) > KEEP_JOBS:
+            self.ended_jobs.popleft().parts.clear()  # they know their job: they'd stay too long
 
     def unfinished(self) -> list[Partition]:
         """Every partition that has not come to its end, those of older attempts too, in order."""

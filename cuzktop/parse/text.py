@@ -10,7 +10,7 @@ ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 ESC = 27  # a coloured line begins with it
 MAX_DIGITS = 13  # three hundred years in milliseconds: more is a damaged line
-_KEEP_NAMES = 4096  # far more than the jobs that are ever in flight; bounds the two caches
+_KEEP_NAMES = 512  # more than the jobs that are ever in flight; bounds the two caches
 
 _names: dict[bytes, str] = {}
 _minutes: dict[bytes, int] = {}
