@@ -15,7 +15,7 @@ from cuzktop.logbook import LogBook
 from cuzktop.parse.scanner import LogScanner
 from cuzktop.picture import Picture
 from cuzktop.settings import EVERYTHING, Settings
-from cuzktop.sources.sink import Singles
+from cuzktop.sources.sink import OwnCost, Singles
 from cuzktop.where import STDIN, Log
 
 YOUNG_OBJECTS = 20_000  # between two looks for garbage: a frame is thousands, and leaves none
@@ -177,7 +177,7 @@ def run_live(
         inbox,
         wall_ms,
         stop,
-        gpus=not played,
+        played=played,
         host=not recorded,
         pid=log.pid,
         status=None if played else status,
@@ -198,12 +198,15 @@ def _start(
     wall_ms: Callable[[], float],
     stop: threading.Event,
     *,
-    gpus: bool,
+    played: bool,
     host: bool,
     pid: int | None,
     status: str | None,
 ) -> None:
-    """Start all threads: the log first, then the samplers that are wanted beside it."""
+    """Start all threads: the log first, then the samplers that are wanted beside it.
+
+    A log that is `played` is of another box, of which nothing is read here.
+    """
     gc.set_threshold(YOUNG_OBJECTS, 10, 10)
     gc.freeze()  # what is there now stays: nobody needs to look through it again and again
     source.start()
@@ -212,9 +215,10 @@ def _start(
     if host:
         from cuzktop.sources.host import HostSampler  # noqa: PLC0415
 
-        sampler = HostSampler(readings, wall_ms, stop, period_s=HOST_PERIOD_S, daemon_pid=pid)
+        sink = OwnCost(readings) if played else readings
+        sampler = HostSampler(sink, wall_ms, stop, period_s=HOST_PERIOD_S, daemon_pid=pid)
         sampler.start()
-    if gpus:
+    if not played:
         from cuzktop.sources.nvml import NvmlSampler  # noqa: PLC0415
         from cuzktop.sources.ordinals import read_choice  # noqa: PLC0415
 

@@ -302,6 +302,7 @@ class CuzktopApp(App[None]):
                 panel.sort_by(self._preferences.sort, backwards=self._preferences.reverse)
             await self.screen_stack[0].mount(panel, before="#prompt")
         self._view = name
+        self._unsay(self._said_at)  # it was about the view before
         before.display = False
         panel.frame = self.frame
         panel.follow(self.selected)

@@ -11,9 +11,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from cuzktop.dataclass import dataclass
-from cuzktop.frame import PartitionRow
+from cuzktop.frame import Frame, PartitionRow
 from cuzktop.tui.rows import PartitionKey, key_of
 from cuzktop.tui.widgets.cells import CLASS_GLYPHS, GAP, LEVELS, Line, Span, width_of
+from cuzktop.units import duration
 
 STALL_MS = 2000.0  # a lock that nobody has for so long: more than a call's own CPU work
 KEEP_COLUMNS = 6000  # remembered for each GPU and zoom: more than a screen can scroll through
@@ -34,6 +35,31 @@ LIVE_KIND = {
 }
 Piece = tuple[float, float, str]
 Run = tuple[float, float, str, str]  # from, to, glyph, style
+
+
+def clock_ms(frame: Frame) -> float | None:
+    """Milliseconds between the run's clock and the time of day; None if that isn't known."""
+    at = frame.at
+    if at is None or len(at) < 19:
+        return None
+    try:
+        hours, minutes, seconds = int(at[11:13]), int(at[14:16]), float(at[17:].rstrip("Z"))
+    except ValueError:
+        return None
+    return 3_600_000.0 * hours + 60_000.0 * minutes + 1000.0 * seconds - frame.now_ms
+
+
+def time_of(frame: Frame, at_ms: float, *, digits: int = 0) -> str:
+    """An instant as the time of day where the log tells it, else from the run's start."""
+    clock = clock_ms(frame)
+    if clock is None:
+        return duration(at_ms)
+    seconds = (at_ms + clock) / 1000.0 % 86_400
+    if not digits:
+        seconds += 1e-6
+    whole = int(seconds)
+    text = f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+    return text + f".{int((seconds - whole) * 1000):03d}" if digits else text
 
 
 # ------------------------------------------------------------------------ what a partition did when

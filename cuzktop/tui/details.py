@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from cuzktop.frame import Frame, JobRow, PartitionRow
+from cuzktop.tui.axis import clock_ms, time_of
 from cuzktop.tui.rows import slow_stages
 from cuzktop.tui.sgr import coloured, plain
 from cuzktop.tui.widgets.cells import Line, Span, clean, clip, fit, right, width_of, wrap
@@ -168,6 +169,22 @@ def _life(row: PartitionRow, width: int) -> list[Line]:
     ]
 
 
+def _times(row: PartitionRow, frame: Frame) -> str:
+    """When synthesis and bracket began and ended, as the daemon's own lines have it."""
+
+    def at(ms: float | None) -> str:
+        return "–" if ms is None else time_of(frame, ms, digits=3)
+
+    since = "" if clock_ms(frame) is not None else " (from the run's start)"
+    words = f"synthesis from {at(row.synth_start_ms)}"
+    if row.synth_start_ms is not None and row.synth_ms is not None:
+        words += f" to {at(row.synth_start_ms + row.synth_ms)}"
+    if row.bracket_start_ms is not None:
+        words += f", bracket from {at(row.bracket_start_ms)}"
+        words += "" if row.bracket_end_ms is None else f" to {at(row.bracket_end_ms)}"
+    return words + since
+
+
 def _named(name: str, text: str, width: int, style: str = "text") -> list[Line]:
     """`text` beside its name, in at most six lines."""
     room = max(8, width - 11)
@@ -196,9 +213,7 @@ def details(row: PartitionRow, frame: Frame, width: int) -> list[Line]:
     where = "no worker yet" if row.worker is None else f"worker {row.worker}"
     where += "" if row.gpu is None else f" on GPU {row.gpu}"
     lines += _named("state", f"{glyph} {name}, {where}", width, style)
-    started = f"synthesis {duration(row.synth_start_ms)}"
-    opened = f"bracket {duration(row.bracket_start_ms)} to {duration(row.bracket_end_ms)}"
-    lines += _named("times", f"{started}, {opened} (from the run's start)", width)
+    lines += _named("times", _times(row, frame), width)
     owner = job_of(frame, row)
     message = row.message or (owner.message if owner is not None else "")
     if message:
@@ -255,8 +270,9 @@ def _figures(row: PartitionRow, frame: Frame, width: int) -> list[Line]:
             (f" {duration(usual.p50 if usual else None):>7}", "muted"),
             (f" {duration(usual.p95 if usual else None):>7}", "muted"),
             (f" {' ' if value is None else MARKS[sure]} ", "muted"),
-            (fit(("slow: " if late else "") + says, 28), "late" if late else "text"),
         ]
+        words = ("slow: " if late else "") + says
+        line.append((fit(words, 28) if bar else words, "late" if late else "text"))
         if bar and field in spans and total:
             line += _piece(*spans[field], total, bar - 1, STYLE_OF[field])
         elif bar and field == "kernel_ms" and "batch_add_ms" in spans:

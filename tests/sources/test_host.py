@@ -24,6 +24,7 @@ from cuzktop.sources.host import (
     SamplerState,
     sample,
 )
+from cuzktop.sources.sink import OwnCost, Singles
 
 GIB = 1024**3
 T0_MS = 1_796_029_645_000.0
@@ -379,3 +380,20 @@ def test_the_module_itself_needs_no_psutil() -> None:
     code = "import sys, cuzktop.sources.host; print('psutil' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_beside_a_log_that_is_played_only_our_own_cost_is_read() -> None:
+    """The log is of another box: this one's CPU and memory say nothing of it."""
+    kept: list[Event] = []
+    reading = HostSampled(
+        5000.0, 100.0, 2**30, 2**34, 9.5, 41.0, 3.2, 4711, 3080.0, 2**33, own_cpu_pct=0.4
+    )
+    sink = OwnCost(Singles(kept.extend))
+    sink.put(reading._replace(own_rss_bytes=40 * 2**20, tlb_shootdowns_per_s=9.0, missing="x"))
+    sink.put(SourceNote(5000.0, "info", "rotated"))
+    assert kept == [
+        HostSampled(
+            5000.0, None, None, None, None, None, None, own_cpu_pct=0.4, own_rss_bytes=40 * 2**20
+        ),
+        SourceNote(5000.0, "info", "rotated"),
+    ]

@@ -455,10 +455,11 @@ def missing(frame: Frame) -> list[str]:
         found.append("the daemon's version: nothing in this log tells")
     if source.unparsed:
         found.append(f"{source.unparsed} records that began like ours and could not be used")
-    if frame.host is None:
+    host = frame.host
+    if host is None or (host.cpu_pct is None and host.memory_used_bytes is None):
         why = f" ({clean(frame.host_note)})" if frame.host_note else ""
         found.append(f"the machine's CPU and memory pressure{why}")
-    elif frame.host.psi_memory_pct is None:
+    elif host.psi_memory_pct is None:
         found.append("memory pressure: this kernel gives no stall information (PSI)")
     return found
 

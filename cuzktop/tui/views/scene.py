@@ -17,6 +17,7 @@ from cuzktop.tui.axis import (
     Piece,
     Run,
     bracket_runs,
+    clock_ms,
     ended_bracket,
     ended_lock,
     fill,
@@ -26,6 +27,7 @@ from cuzktop.tui.axis import (
     overlay,
     paint,
     synth_end,
+    time_of,
 )
 from cuzktop.tui.rows import PartitionKey, key_of
 from cuzktop.tui.widgets.cells import (
@@ -290,36 +292,11 @@ def _title(frame: Frame, axis: Axis, scroll: Scroll, width: int, *, focused: boo
     return title("TIMELINE", width, detail=detail, end=end, focused=focused)
 
 
-def _clock_ms(frame: Frame) -> float | None:
-    """Milliseconds between the run's clock and the time of day; None if that isn't known."""
-    at = frame.at
-    if at is None or len(at) < 19:
-        return None
-    try:
-        hours, minutes, seconds = int(at[11:13]), int(at[14:16]), float(at[17:].rstrip("Z"))
-    except ValueError:
-        return None
-    return 3_600_000.0 * hours + 60_000.0 * minutes + 1000.0 * seconds - frame.now_ms
-
-
-def time_of(frame: Frame, at_ms: float, *, digits: int = 0) -> str:
-    """An instant as the time of day where the log tells it, else from the run's start."""
-    clock = _clock_ms(frame)
-    if clock is None:
-        return duration(at_ms)
-    seconds = (at_ms + clock) / 1000.0 % 86_400
-    if not digits:
-        seconds += 1e-6
-    whole = int(seconds)
-    text = f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
-    return text + f".{int((seconds - whole) * 1000):03d}" if digits else text
-
-
 def _ticks(frame: Frame, axis: Axis) -> Line:
     """Times under which their columns begin."""
     least = TICK_CELLS * axis.step_ms / 1000.0
     every = 1000.0 * next((tick for tick in TICKS_S if tick >= least), TICKS_S[-1])
-    clock = _clock_ms(frame) or 0.0
+    clock = clock_ms(frame) or 0.0
     cells = [" "] * axis.columns
     number = math.ceil((axis.start_ms + clock) / every)
     free = 0
