@@ -433,42 +433,12 @@ def _is_recording(path: Path) -> bool:
 
 def _measured(run: Run, readings: Readings | None) -> Mapping[int, Measured]:
     """NVML's means over each GPU's span of a run."""
-    if readings is None or run.epoch_us is None:
+    if readings is None:
         return {}
-    from cuzktop.analysis.diagnosis import LEAST_COVERAGE  # noqa: PLC0415
-    from cuzktop.analysis.diagnosis import Measured as Means  # noqa: PLC0415
+    from cuzktop.reading import measure  # noqa: PLC0415
     from cuzktop.sources.samples import means_by_gpu  # noqa: PLC0415
 
-    zero_ms = run.epoch_us / 1000.0
-    spans = {
-        number: (zero_ms + gpu.first_start, zero_ms + gpu.last_end)
-        for number, gpu in run.gpus.items()
-        if gpu.first_start is not None and gpu.last_end is not None
-    }
-    found = means_by_gpu(readings(), spans)
-    if spans and all(not means.samples for means in found.values()):
-        _say(
-            "the readings given lie at another time than this run of the log: not used (is their"
-            " clock UTC? --samples-utc)"
-        )
-    measured = {}
-    for gpu, means in found.items():
-        if means.util_pct is None:
-            continue
-        span_ms = spans[gpu][1] - spans[gpu][0]
-        if means.reach_ms < LEAST_COVERAGE * span_ms:
-            _say(
-                f"the readings cover {means.reach_ms / 1000:.0f} s of GPU {gpu}'s"
-                f" {span_ms / 1000:.0f} s: not used"
-            )
-            continue
-        measured[gpu] = Means(
-            util_pct=means.util_pct,
-            power_w=means.power_w,
-            source=means.source or "utilization.gpu",
-            samples=means.samples,
-        )
-    return measured
+    return measure(run, readings(), means_by_gpu, _say)
 
 
 class _Look(TypedDict):

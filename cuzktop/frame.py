@@ -38,6 +38,8 @@ class Shares:
     kernel_pct: float | None = None
     time_pct: Mapping[str, float] | None = None
     lock_derived: bool = False  # before S41 the lock's times are derived, not printed
+    before_lock_pct: float | None = None  # of handoff: the first part, and the rest of it
+    after_lock_pct: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -113,6 +115,7 @@ class Gpu:
     lock_history: tuple[float | None, ...] = ()
     nvml: Nvml | None = None
     nvml_note: str = ""  # why nvml is None
+    suspects: tuple[str, ...] = ()  # what can't be true of log and readings together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -397,6 +400,7 @@ class GpuReport:
     nvml_power_w: float | None = None
     nvml_samples: int = 0
     nvml_source: str | None = None
+    suspects: tuple[str, ...] = ()  # what can't be true of log and readings together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

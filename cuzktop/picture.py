@@ -19,6 +19,7 @@ from cuzktop.analysis.intervals import united
 from cuzktop.analysis.live import STAGES as LOCK_STAGES
 from cuzktop.analysis.live import LiveCall, live_calls, lock_of
 from cuzktop.analysis.occupancy import Phases, weighted
+from cuzktop.analysis.reconcile import Grid, UseBins, misplaced, suspects
 from cuzktop.analysis.rows import partition_row
 from cuzktop.analysis.second_opinion import LogPicture, disagreements
 from cuzktop.analysis.summary import (
@@ -32,6 +33,7 @@ from cuzktop.analysis.summary import (
     why_without_shares,
 )
 from cuzktop.analysis.throughput import StageTable
+from cuzktop.cards import process_text, strangers
 from cuzktop.dataclass import dataclass, replace
 from cuzktop.events import (
     Event,
@@ -94,6 +96,7 @@ class _OneGpu:
     lock_history: tuple[float | None, ...]
     nvml: fr.Nvml | None
     nvml_note: str
+    suspects: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -281,6 +284,7 @@ class Picture:
                     lock_history=gpu.lock_history,
                     nvml=gpu.nvml,
                     nvml_note=gpu.nvml_note,
+                    suspects=gpu.suspects,
                 )
                 for number, gpu in paced.gpus.items()
             ),
@@ -366,6 +370,7 @@ class Picture:
         gpus: dict[int, _OneGpu] = {}
         starved: list[tuple[float, float]] = []
         windows: list[fr.Shares] = []
+        locks: dict[int, list[Span]] = {}
         for number in sorted(run.gpus):
             gpu = run.gpus[number]
             window = None
@@ -376,21 +381,22 @@ class Picture:
                 )
                 starved.extend(gone)
                 windows.append(window)
+                locks[number] = phases.locks
             span_ms = self.window_s * 1000.0 if window is None else window.span_ms
             nvml = self._nvml(number, wall_ms, span_ms, of_now=source.old)
-            kernels, locks = self._graphs(gpu, told.calls, now)
+            kernels, held = self._graphs(gpu, told.calls, now)
             gpus[number] = _OneGpu(
                 workers=tuple(sorted(gpu.workers)),
                 window=window,
                 kernel_history=kernels,
-                lock_history=locks,
+                lock_history=held,
                 nvml=nvml,
                 nvml_note=self._nvml_note(number, nvml),
             )
         summed = self._sum_up(run, told, now)
         span_ms = max((one.span_ms for one in windows), default=0.0)
         wave = waves_of(starved, summed.rhythm, span_ms=span_ms if windows else None)
-        measured = [_measured(one.nvml) for one in gpus.values()]
+        measured = self._reconciled(gpus, locks, now, wall_ms)
         dead: list[Measured | None] = [
             figure
             for figure, one in zip(measured, gpus.values(), strict=True)
@@ -488,6 +494,46 @@ class Picture:
             of_now=of_now,
             reading=latest,
         )
+
+    def _reconciled(
+        self,
+        gpus: Mapping[int, _OneGpu],
+        locks: Mapping[int, list[Span]],
+        now: float,
+        wall_ms: float | None,
+    ) -> list[Measured | None]:
+        """What was measured of each GPU and is its own; what can't be true is said of it."""
+        found = {number: _measured(one.nvml) for number, one in gpus.items()}
+        means = {number: None if one is None else one.util_pct for number, one in found.items()}
+        odd = any(suspects(one.window, means[number]) for number, one in gpus.items())
+        fits = self._misplaced(gpus, locks, now, wall_ms) if odd and wall_ms is not None else {}
+        for number, one in gpus.items():
+            others = [process_text(other) for other in strangers(one.nvml, self._host())]
+            one.suspects = suspects(
+                one.window, means[number], fits=fits.get(number), strangers=others
+            )
+            if number in fits:
+                found[number] = None
+        return list(found.values())
+
+    def _misplaced(
+        self,
+        gpus: Mapping[int, _OneGpu],
+        locks: Mapping[int, list[Span]],
+        now: float,
+        wall_ms: float,
+    ) -> dict[int, int]:
+        """GPUs of the log whose readings are another one's."""
+        spans_ms = [one.window.span_ms for one in gpus.values() if one.window is not None]
+        if not spans_ms or len(self.readings) < 2:
+            return {}
+        span_ms = min(spans_ms)
+        use = UseBins(Grid(wall_ms - span_ms, wall_ms))
+        for readings in self.readings.values():
+            for reading in readings:
+                use.add(reading)
+        grid = Grid(now - span_ms, now)
+        return misplaced({gpu: grid.held(spans) for gpu, spans in locks.items()}, use.uses())
 
     def _nvml_note(self, gpu: int, nvml: fr.Nvml | None) -> str:
         if nvml is not None:

@@ -6,15 +6,24 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol, TextIO
 
-from cuzktop.analysis.diagnosis import Measured
+from cuzktop.analysis.diagnosis import LEAST_COVERAGE, Measured
+from cuzktop.analysis.reconcile import (
+    OFFSET_MARGIN_MS,
+    Grid,
+    UseBins,
+    clock_offset_ms,
+    misplaced,
+    zone_offset_ms,
+)
 from cuzktop.analysis.rows import partition_row
 from cuzktop.analysis.summary import LongRun, summarize
 from cuzktop.analysis.throughput import StageTable
 from cuzktop.dataclass import dataclass, field
-from cuzktop.events import LogEvent
+from cuzktop.events import GpuSampled, LogEvent
 from cuzktop.frame import PartitionRow, RunReport
 from cuzktop.model.reduce import Model
 from cuzktop.model.state import Partition, Run
+from cuzktop.units import duration
 
 ROWS_IN_MEMORY_BYTES = 64 * 1024  # more go to a temporary file; large buffers litter the heap
 ROWS_AT_A_TIME = 64
@@ -31,6 +40,116 @@ class Parser(Protocol):
 
     def finish(self) -> list[LogEvent]:
         """No more bytes will come."""
+
+
+class Means(Protocol):
+    """Time-weighted means of a GPU's readings over a span, and how much of it they reach."""
+
+    @property
+    def util_pct(self) -> float | None:
+        """Utilisation, None where nothing was read."""
+
+    @property
+    def power_w(self) -> float | None:
+        """Power, the same."""
+
+    @property
+    def samples(self) -> int:
+        """How many readings of utilisation fell into the span."""
+
+    @property
+    def source(self) -> str | None:
+        """Where they come from."""
+
+    @property
+    def reach_ms(self) -> float:
+        """How much of the span they go along with."""
+
+
+MeansOf = Callable[[Iterable[GpuSampled], Mapping[int, tuple[float, float]]], Mapping[int, Means]]
+"""Means of readings over a span (wall-clock ms) of each GPU."""
+
+
+def measure(
+    run: Run,
+    readings: Iterable[GpuSampled],
+    means_of: MeansOf,
+    say: Callable[[str], object],
+) -> Mapping[int, Measured]:
+    """NVML's means over each GPU's span of `run`; what can't be used of them is said to `say`."""
+    if run.epoch_us is None:
+        return {}
+    zero_ms = run.epoch_us / 1000.0
+    spans = {
+        number: (zero_ms + gpu.first_start, zero_ms + gpu.last_end)
+        for number, gpu in run.gpus.items()
+        if gpu.first_start is not None and gpu.last_end is not None
+    }
+    if not spans:
+        return {}
+    whole = (min(lo for lo, _ in spans.values()), max(hi for _, hi in spans.values()))
+    grid = Grid(whole[0] - OFFSET_MARGIN_MS, whole[1] + OFFSET_MARGIN_MS)
+    use = UseBins(grid)
+    found = means_of(use.passing(readings), spans)
+    if all(not means.samples for means in found.values()):
+        say(_elsewhere(whole, use))
+        return {}
+    locks = {gpu: grid.held(_locks(run, gpu, zero_ms)) for gpu in spans}
+    uses = use.uses()
+    ahead_ms = clock_offset_ms(locks, uses, grid.width_ms)
+    if ahead_ms is not None:
+        way = "ahead of" if ahead_ms > 0 else "behind"
+        say(
+            f"the readings' clock seems to be about {duration(abs(ahead_ms))} {way} the log's:"
+            " means over the same time are off"
+        )
+    fits = {}
+    if ahead_ms is None:
+        part = grid.part(whole)
+        fits = misplaced(
+            {gpu: held[part] for gpu, held in locks.items()},
+            {gpu: one[part] for gpu, one in uses.items()},
+        )
+    measured = {}
+    for gpu, means in found.items():
+        if means.util_pct is None:
+            continue
+        span_ms = spans[gpu][1] - spans[gpu][0]
+        if means.reach_ms < LEAST_COVERAGE * span_ms:
+            say(
+                f"the readings cover {means.reach_ms / 1000:.0f} s of GPU {gpu}'s"
+                f" {span_ms / 1000:.0f} s: not used"
+            )
+            continue
+        measured[gpu] = Measured(
+            util_pct=means.util_pct,
+            power_w=means.power_w,
+            source=means.source or "utilization.gpu",
+            samples=means.samples,
+            fits=fits.get(gpu),
+        )
+    return measured
+
+
+def _locks(run: Run, gpu: int, zero_ms: float) -> Iterator[tuple[float, float]]:
+    """When the GPU's lock was held, on the wall clock."""
+    history = run.gpus[gpu].history
+    for taken, released in zip(history.acquired, history.released, strict=True):
+        if taken <= released:  # neither is unknown (NaN)
+            yield zero_ms + taken, zero_ms + released
+
+
+def _elsewhere(whole: tuple[float, float], use: UseBins) -> str:
+    """Why no reading lies in the run's time."""
+    said = "the readings given lie at another time than this run of the log: not used"
+    ahead_ms = zone_offset_ms(whole, use.first_ms, use.last_ms)
+    if ahead_ms is None:
+        return said
+    way = "ahead of" if ahead_ms > 0 else "behind"
+    return (
+        f"{said} (their clock is {duration(abs(ahead_ms))} {way} the log's, which is UTC: a time"
+        " zone? --samples-utc says that theirs is UTC, too, TZ=… which zone it is)"
+    )
 
 
 @dataclass(slots=True)

@@ -107,6 +107,7 @@ def conditions(frame: Frame) -> Iterator[Condition]:
     for gpu in frame.gpus:
         yield from _unread(gpu)
         yield from _held_down(gpu)
+        yield from _suspect(gpu)
         yield from _lock(frame, gpu)
 
 
@@ -144,6 +145,13 @@ def _held_down(gpu: Gpu) -> Iterator[Condition]:
         yield Condition(f"throttled {gpu.gpu}", "warning", text)
     elif "power cap" in causes:
         yield Condition(f"capped {gpu.gpu}", "info", f"GPU {gpu.gpu} works at its power limit")
+
+
+def _suspect(gpu: Gpu) -> Iterator[Condition]:
+    """What can't be true of log and readings together; its figures move, its first words don't."""
+    for text in gpu.suspects:
+        key = " ".join(text.split()[:2])
+        yield Condition(f"{key} {gpu.gpu}", "warning", f"GPU {gpu.gpu}: {text}")
 
 
 def _lock(frame: Frame, gpu: Gpu) -> Iterator[Condition]:

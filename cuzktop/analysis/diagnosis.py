@@ -13,6 +13,7 @@ from cuzktop.analysis import advice
 from cuzktop.analysis.advice import Facts
 from cuzktop.analysis.herding import WAVE_SHARE, Waves, bunching, starving_sentence, waves
 from cuzktop.analysis.inflation import pressure
+from cuzktop.analysis.reconcile import credible
 from cuzktop.dataclass import dataclass
 from cuzktop.frame import DISAGREE_PTS, FEW_PROOFS, GPU_BOUND_PCT, HELD, UNFED, Verdict
 from cuzktop.units import duration, percent, shares_to_100
@@ -41,12 +42,16 @@ BOTTLENECK_OF = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """NVML's time-weighted means over a span, and how many readings they come from."""
+    """NVML's time-weighted means over a span, and how many readings they come from.
+
+    `fits` is another GPU's number if these readings go with that one's log and not with this one's.
+    """
 
     util_pct: float
     power_w: float | None
     source: str
     samples: int = 0
+    fits: int | None = None
 
 
 def is_dead(measured: Measured, kernel_pct: float | None) -> bool:
@@ -54,7 +59,7 @@ def is_dead(measured: Measured, kernel_pct: float | None) -> bool:
 
     Some platforms (WSL, a card in slices) answer so.
     """
-    return measured.util_pct == 0.0 and (kernel_pct or 0.0) > DISAGREE_PTS
+    return not credible(kernel_pct, measured.util_pct)
 
 
 def verdict(

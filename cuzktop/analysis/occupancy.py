@@ -18,6 +18,7 @@ from cuzktop.model.state import History
 KNOWN_SHARE = 0.97  # of the calls must have lock and kernel times, or the shares aren't given
 
 
+SPLIT_MOST = 20_000  # calls; of more, what lies before and after the lock isn't told apart
 TWICE_HELD = 1.2  # the sum of the locks' times exceeds their union by no more on one card
 
 
@@ -39,6 +40,7 @@ class Phases:
         "_folded",
         "barrier_ms",
         "barriers",
+        "befores",
         "bracket_sum_ms",
         "brackets",
         "end",
@@ -59,6 +61,7 @@ class Phases:
         self.end = end
         self.brackets: list[Span] = []
         self.locks: list[Span] = []
+        self.befores: list[Span] = []  # brackets up to their locks
         self.kernel_ms = 0.0
         self.barrier_ms = 0.0
         self.kernels: list[Span] = []  # instead of their sums where calls can overlap
@@ -102,6 +105,8 @@ class Phases:
                     self.unlocked += 1
             if taken == taken and released == released:  # noqa: PLR0124
                 self.locks.append((taken, released))
+                if len(self.befores) <= SPLIT_MOST:
+                    self.befores.append((begun, taken))
             if taken != taken:  # noqa: PLR0124
                 continue
             if overlapping:
@@ -157,6 +162,7 @@ class Phases:
         self.brackets.append((begun, end if ended is None else ended))
         if ended is not None:
             self.bracket_sum_ms += clipped(begun, ended, start, end)
+        self.befores.append((begun, end if lock is None else lock[0]))
         if lock is not None:
             self.locks.append(lock)
         for lo, hi in kernels:
@@ -233,7 +239,7 @@ class Phases:
         locked = self.total == 0 or self.unlocked <= (1 - KNOWN_SHARE) * self.total
         if not placed and self.several_cards():
             enough = locked = False
-        lock_pct = kernel_pct = section_pct = None
+        lock_pct = kernel_pct = section_pct = before_pct = after_pct = None
         time_pct = None
         if enough:
             kernel_pct = max(0.0, min(100.0, self.kernel_ms * percent))
@@ -243,6 +249,10 @@ class Phases:
             # Only calls of several locks can overlap, up to S29.
             lock_ms = min(self._lock_ms() if self.kernels else self._held_ms(), bracket_ms)
             lock_pct = lock_ms * percent
+            if len(self.befores) <= SPLIT_MOST:
+                handoff_ms = bracket_ms - lock_ms
+                before_ms = min(handoff_ms, self._before_ms())
+                before_pct, after_pct = before_ms * percent, (handoff_ms - before_ms) * percent
             if enough:
                 kernel_ms = max(0.0, min(self.kernel_ms, lock_ms))
                 barrier_ms = max(0.0, min(self.barrier_ms, lock_ms - kernel_ms))
@@ -264,8 +274,15 @@ class Phases:
             kernel_pct=kernel_pct,
             time_pct=time_pct,
             lock_derived=derived,
+            before_lock_pct=before_pct,
+            after_lock_pct=after_pct,
         )
         return figures, starved
+
+    def _before_ms(self) -> float:
+        """Time with the lock free and some worker on its way to it."""
+        free = gaps(united(self.locks, self.start, self.end), self.start, self.end)
+        return length(shared(united(self.befores, self.start, self.end), free))
 
     def bracket_gaps(self) -> tuple[int, float | None]:
         """Number and mean length of the times with no bracket open between two brackets."""

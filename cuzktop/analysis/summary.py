@@ -14,6 +14,7 @@ from cuzktop.analysis.herding import Waves, bunching, starving_sentence, waves
 from cuzktop.analysis.inflation import inflation
 from cuzktop.analysis.intervals import Span
 from cuzktop.analysis.occupancy import Phases, pairs, weighted
+from cuzktop.analysis.reconcile import suspects
 from cuzktop.analysis.throughput import StageTable
 from cuzktop.frame import Alert, GpuReport, Herd, Proofs, RunReport, Shares
 from cuzktop.model.state import Gpu, History, Run
@@ -215,6 +216,7 @@ def summarize(
                 nvml_power_w=None if nvml is None else nvml.power_w,
                 nvml_samples=0 if nvml is None else nvml.samples,
                 nvml_source=None if nvml is None else nvml.source,
+                suspects=() if nvml is None else suspects(figures, nvml.util_pct, fits=nvml.fits),
             )
         )
     counts = proofs(run)
@@ -271,7 +273,7 @@ def summarize(
 def _together(
     shares: list[Shares], reports: list[GpuReport], measured: Mapping[int, Measured]
 ) -> Measured | None:
-    """The measurements of all GPUs as one, weighted by span; None if one of them has none.
+    """The measurements of all GPUs as one, weighted by span; None if one has none to trust.
 
     One that is dead makes them dead together.
     """
@@ -280,7 +282,7 @@ def _together(
     source = ""
     for figures, report in zip(shares, reports, strict=True):
         one = measured.get(report.gpu)
-        if one is None:
+        if one is None or one.fits is not None:
             return None
         if is_dead(one, figures.kernel_pct):
             return one

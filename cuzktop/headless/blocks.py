@@ -246,7 +246,9 @@ def _bar(page: Page, bar: _Bar, length: int) -> list[Span]:
     ]
 
 
-def between_steps(shares: Shares | None, measured: Measured | None) -> list[str]:
+def between_steps(
+    shares: Shares | None, measured: Measured | None, suspects: Sequence[str] = ()
+) -> list[str]:
     """What lies between two steps that are far apart, and what can't be true, in sentences."""
     if shares is None:
         return []
@@ -258,6 +260,10 @@ def between_steps(shares: Shares | None, measured: Measured | None) -> list[str]
         apart = share - inner_share
         if apart > APART_PCT:
             what = _BETWEEN.get((title, inner), "this log can't tell what")
+            if inner == "lock held" and shares.before_lock_pct is not None:
+                before = units.percent(shares.before_lock_pct)
+                after = units.percent(shares.after_lock_pct)
+                what = f"CPU work, {before} before the lock and {after} after it"
             said.append(f"{apart:.1f} points between {title} and {inner}: {what}")
         elif apart < -SLACK_PCT:
             said.append(
@@ -265,15 +271,15 @@ def between_steps(shares: Shares | None, measured: Measured | None) -> list[str]
                 "which holds it; lines are missing"
             )
     util_pct = None if measured is None else measured.util_pct
+    if suspects:
+        return [*said, *(f"suspect: {text}" for text in suspects)]
     if util_pct is None or shares.kernel_pct is None:
         return said
     apart = shares.kernel_pct - util_pct
-    if util_pct == 0 and apart > APART_PCT:
-        said.append("suspect: NVML stayed at 0 while kernels ran; it isn't credible here")
-    elif apart > APART_PCT:
+    if apart > APART_PCT:
         said.append(
-            f"{apart:.1f} points between kernel and NVML: copies, launches and waits, which the "
-            "log counts as kernel time"
+            f"{apart:.1f} points between kernel and NVML: the GPU idle inside the stages (copies, "
+            "launches and waits, which the log counts as kernel time)"
         )
     elif apart < -APART_PCT:
         said.append(

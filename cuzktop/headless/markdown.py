@@ -221,7 +221,7 @@ def _gpu(gpu: GpuReport) -> list[str]:
     )
     mean = "" if gpu.gap_mean_ms is None else f", {units.duration(gpu.gap_mean_ms)} on average"
     notes = [
-        *blocks.between_steps(shares, measured_by_card),
+        *blocks.between_steps(shares, measured_by_card, gpu.suspects),
         f"{blocks.count(gpu.gap_count, 'gap')} with no bracket open{mean}",
     ]
     if shares.bracket_sum_pct is not None:

@@ -49,6 +49,11 @@ def time_pct(shares_pct: Mapping[str, float] | None) -> dict[str, float] | None:
     return units.shares_to_100(exclusive, digits=SHARE_DIGITS)
 
 
+def points(differences: Mapping[str, float]) -> dict[str, float | None]:
+    """Differences between steps, in points."""
+    return {name: number(apart) for name, apart in differences.items()}
+
+
 def ladder(shares: Shares | None) -> dict[str, float | None]:
     """The steps of one GPU's ladder; all unknown without shares."""
     names = (

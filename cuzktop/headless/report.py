@@ -13,6 +13,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Final, TextIO
 
+from cuzktop.analysis.reconcile import differences
 from cuzktop.columns import PARTITION_COLUMNS, partition_json
 from cuzktop.frame import GpuReport, Herd, Inflation, PartitionRow, RunReport, Source
 from cuzktop.headless import parts
@@ -200,6 +201,8 @@ def _gpu(gpu: GpuReport) -> dict[str, object]:
         "time_pct": parts.time_pct(gpu.shares.time_pct),
         "nvml": _nvml(gpu),
         "derived": ["lock_held_pct"] if gpu.shares.lock_derived else [],
+        "differences_pct": parts.points(differences(gpu.shares, gpu.nvml_util_pct)),
+        "suspects": [parts.text(text) for text in gpu.suspects],
     }
 
 

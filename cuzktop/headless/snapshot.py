@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from cuzktop.analysis.reconcile import differences
 from cuzktop.cards import whose
 from cuzktop.columns import partition_json
 from cuzktop.events import GpuSampled
@@ -78,6 +79,10 @@ def _gpu(gpu: Gpu, window_s: float, host: Host | None) -> dict[str, object]:
         "nvml": None if gpu.nvml is None else _nvml(gpu.nvml, host),
         "nvml_note": parts.text(gpu.nvml_note if gpu.nvml is None else gpu.nvml.note),
         "workers": list(gpu.workers),
+        "differences_pct": parts.points(
+            differences(window, None if gpu.nvml is None else gpu.nvml.mean_util_pct)
+        ),
+        "suspects": [parts.text(text) for text in gpu.suspects],
     }
 
 

@@ -171,7 +171,7 @@ def _put_gpu(page: Page, notes: Notes, frame: Frame, gpu: Gpu) -> None:
         )
     if gpu.window is not None or measured is not None:
         blocks.put_shares(page, notes, gpu.window, measured)
-    for line in blocks.between_steps(gpu.window, measured):
+    for line in blocks.between_steps(gpu.window, measured, gpu.suspects):
         page.paragraph(line, indent=2, style="bad" if line.startswith("suspect") else "")
     if gpu.window is None:
         why = _why_no_lock_times(frame) or "no bracket was open in the window"
@@ -597,7 +597,7 @@ def _put_gpu_report(page: Page, notes: Notes, gpu: GpuReport) -> None:
     if gpu.nvml_util_pct is not None or gpu.nvml_power_w is not None:
         measured = Measured(util_pct=gpu.nvml_util_pct, power_w=gpu.nvml_power_w)
     blocks.put_shares(page, notes, gpu.shares, measured)
-    for line in blocks.between_steps(gpu.shares, measured):
+    for line in blocks.between_steps(gpu.shares, measured, gpu.suspects):
         page.paragraph(line, indent=2, style="bad" if line.startswith("suspect") else "")
     if gpu.shares.bracket_sum_pct is not None:
         page.paragraph(

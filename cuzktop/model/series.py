@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from cuzktop.events import GpuSampled
 
@@ -113,6 +113,10 @@ class Readings:
             self._util.add(begin_ms, end_ms, reading.util_pct)
         if reading.power_w is not None and reading.power_limit_w:
             self._power.add(begin_ms, end_ms, 100.0 * reading.power_w / reading.power_limit_w)
+
+    def __iter__(self) -> Iterator[GpuSampled]:
+        """All that is kept."""
+        return iter(self._readings)
 
     def clear(self) -> None:
         """Forget all: the clock was set back."""

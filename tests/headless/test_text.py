@@ -142,7 +142,7 @@ def test_printed_shares_add_up_to_100() -> None:
 def test_two_steps_far_apart_get_a_sentence() -> None:
     text = snapshot(BUSY, 160)
     assert "41.9 points between GPU section and kernel: the barrier" in text
-    assert "18.1 points between kernel and NVML: copies, launches and waits" in text
+    assert "18.1 points between kernel and NVML: the GPU idle inside the stages" in text
     assert "suspect" not in text
 
 
@@ -153,8 +153,10 @@ def test_what_can_not_be_true_is_called_suspect() -> None:
     assert "suspect: kernel 95.0 % is more than GPU section 89.6 %" in text
     more = replace(BUSY.gpus[0], nvml=replace(NVML, mean_util_pct=90.0))
     assert "suspect: NVML saw 42.3 points more" in snapshot(replace(BUSY, gpus=(more,)), 160)
-    dead = replace(BUSY.gpus[0], nvml=replace(NVML, mean_util_pct=0.0))
-    assert "suspect: NVML stayed at 0 while" in snapshot(replace(BUSY, gpus=(dead,)), 160)
+    odd = replace(more, suspects=("wrong ordinal: it is another card's",))
+    text = snapshot(replace(BUSY, gpus=(odd,)), 160)
+    assert "suspect: wrong ordinal: it is another card's" in text
+    assert "points more" not in text
 
 
 def test_holder_waiter_and_finisher_stand_in_this_order() -> None:

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+import json
 import os
 import random
+import re
 import time
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cuzktop.cli import main
 from cuzktop.errors import CuzktopError, SourceUnreadableError, UsageError
 from cuzktop.events import GpuSampled
 from cuzktop.sources.samples import GpuMeans, means_by_gpu, read_samples
@@ -436,3 +440,68 @@ def test_the_mean_of_a_real_recording_is_near_the_plain_mean_of_its_ticks() -> N
     plain = sum(util or 0.0 for util in inside) / len(inside)
     means = time_weighted_means(readings, start_ms, end_ms)
     assert means.util_pct == pytest.approx(plain, abs=0.5)
+
+
+# ------------------------------------------------------------------------------- beside a log
+
+
+DEMO = Path(__file__).parent.parent.parent / "demo_logs" / "h200-one-gpu"
+
+
+def report_beside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Callable[[str], str]
+) -> tuple[dict[str, Any], str]:
+    """A real run's report with its real readings, each row changed; and what stderr says."""
+    head, *rows = (DEMO / "gpu.csv").read_text().splitlines()
+    csv = tmp_path / "gpu.csv"
+    csv.write_text("\n".join([head, *map(change, rows)]) + "\n")
+    log = str(next(DEMO.glob("daemon.log*")))
+    assert main(["report", log, "--json", "--samples", str(csv), "--samples-utc"]) == 0
+    told = capsys.readouterr()
+    (run,) = json.loads(told.out)["runs"]
+    return run, told.err
+
+
+def moved(row: str, seconds: float) -> str:
+    stamp, rest = row.split(",", 1)
+    at = datetime.strptime(stamp, "%Y/%m/%d %H:%M:%S.%f") + timedelta(seconds=seconds)  # noqa: DTZ007
+    return f"{at:%Y/%m/%d %H:%M:%S.%f},{rest}"
+
+
+def test_readings_whose_clock_is_right_are_used_without_a_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, said = report_beside(tmp_path, capsys, lambda row: row)
+    assert said == ""
+    assert run["gpus"][0]["suspects"] == []
+    assert run["gpus"][0]["nvml"]["util_pct"] > 20.0
+
+
+@pytest.mark.parametrize(("seconds", "way"), [(20.0, "ahead of"), (-20.0, "behind")])
+def test_a_clock_offset_between_log_and_readings_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seconds: float, way: str
+) -> None:
+    _, said = report_beside(tmp_path, capsys, lambda row: moved(row, seconds))
+    found = re.search(r"clock seems to be about ([\d.]+)s (.*) the log's", said)
+    assert found is not None, said
+    assert float(found[1]) == pytest.approx(20.0, abs=4.0)
+    assert found[2] == way
+
+
+def test_readings_of_another_time_zone_are_said_to_be_that(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, said = report_beside(tmp_path, capsys, lambda row: moved(row, 7200.0))
+    assert "another time" in said
+    assert "2h00 ahead of the log's" in said
+    assert run["gpus"][0]["nvml"] is None
+
+
+def test_readings_that_stay_at_0_are_not_credible_and_decide_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, _ = report_beside(tmp_path, capsys, lambda row: re.sub(r"\d+ %", "0 %", row))
+    gpu = run["gpus"][0]
+    assert gpu["nvml"]["util_pct"] == 0.0
+    assert "NVML not credible" in gpu["suspects"][0]
+    assert not any("measured the GPU busy" in text for text in run["verdict"]["evidence"])

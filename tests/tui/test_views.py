@@ -446,7 +446,15 @@ def test_a_jumpy_gpu_is_explained() -> None:
     assert "NVML saw up to 75.0 points more of it" in shown
     assert "NVML saw 75.0 points less than the log's kernels. Both can be right" in shown
     assert "suspect" not in shown
-    assert "NVML's figure is suspect" in jumpy(shares(95.0, 2.0, 2.0), util=0.0)
+
+
+def test_what_can_not_be_true_is_said_and_nothing_else_of_that_card() -> None:
+    one = replace(gpu(), window=shares(95.0, 2.0, 2.0), suspects=("NVML not credible: [/b]",))
+    assert one.nvml is not None
+    one = replace(one, nvml=replace(one.nvml, mean_util_pct=0.0))
+    shown = " ".join(text(content(replace(busy(), gpus=(one,)), 100)).split())
+    assert "≠ NVML not credible: [/b]." in shown
+    assert "points less than the log's kernels" not in shown
 
 
 @pytest.mark.parametrize(

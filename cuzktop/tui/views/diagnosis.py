@@ -257,7 +257,9 @@ def _between(frame: Frame, shares: Shares, width: int) -> list[Line]:
             f"{percent(bracket - kernel)} points lie between bracket and kernel{between}. Both are"
             " right; only the kernel step is the GPU's work."
         )
-    points = {gpu.gpu: by for gpu in frame.gpus if (by := apart(gpu)) is not None}
+    points = {
+        gpu.gpu: by for gpu in frame.gpus if not gpu.suspects and (by := apart(gpu)) is not None
+    }
     less = {gpu: -by for gpu, by in points.items() if by < 0}
     more = {gpu: by for gpu, by in points.items() if by > 0}
     if less:
@@ -271,19 +273,8 @@ def _between(frame: Frame, shares: Shares, width: int) -> list[Line]:
             f"{_who(frame, more)}NVML saw {_range(more)} points more than the log's kernels:"
             " another program uses the card, or lines of this log are missing."
         )
-    dead = {
-        gpu.gpu: 0.0
-        for gpu in frame.gpus
-        if gpu.nvml is not None
-        and not gpu.nvml.of_now
-        and util_of(gpu.nvml) == 0
-        and gpu.window is not None
-        and (gpu.window.kernel_pct or 0.0) > DISAGREE_PTS
-    }
-    if dead:
-        texts.append(
-            f"{_who(frame, dead)}NVML's figure is suspect: it stayed at 0 while kernels ran."
-        )
+    for gpu in frame.gpus:
+        texts += [f"{_who(frame, {gpu.gpu: 0.0})}{clean(text)}." for text in gpu.suspects]
     return [line for text in texts for line in _paragraph(text, width, glyph="≠", mark="warn")]
 
 
