@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import sys
 import time
 from pathlib import Path
@@ -57,7 +58,7 @@ def main() -> int:
     blocks = blocks_of(Path(sys.argv[1]).read_bytes())
     gc.collect()
     scan, lines, events = min(scan_s(blocks) for _ in range(2))
-    model = min(model_s(blocks, Model(keep_all=True)) for _ in range(2))
+    model = min(model_s(blocks, Model(keep_ms=math.inf)) for _ in range(2))
     report = min(report_s(blocks) for _ in range(2))
     picture = min(model_s(blocks, Picture()) for _ in range(2))
     figures = {

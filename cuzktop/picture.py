@@ -147,7 +147,7 @@ class Picture:
         self._rows_before: dict[tuple[object, ...], fr.PartitionRow] = {}
         self._told: _Told | None = None
         self._paced: _Paced | None = None
-        self.model = Model(self._finished, self._run_ended)
+        self.model = Model(self._finished, self._run_ended, keep_ms=1000.0 * self.window_s)
 
     # ------------------------------------------------------------ input
 
@@ -190,7 +190,7 @@ class Picture:
         self.finished = 0
         self._summed = self._told = self._paced = None
         self._ended = {}
-        self.model = Model(self._finished, self._run_ended)
+        self.model = Model(self._finished, self._run_ended, keep_ms=1000.0 * self.window_s)
 
     def _reading(self, event: GpuSampled) -> None:
         readings = self.readings.get(event.gpu)
@@ -798,12 +798,13 @@ def _queue(queued: list[Partition], now: float) -> tuple[fr.Queued, ...]:
 
 
 def _job_row(job: Job, now: float) -> fr.JobRow:
-    parts = sorted(job.parts.items(), key=lambda item: -1 if item[0] is None else item[0])
-    states = tuple(part.state for _, part in parts)
+    by_index = job.states()
+    order = sorted(by_index, key=lambda index: -1 if index is None else index)
+    states = tuple(by_index[index] for index in order)
     begun = job.seen if job.first_synth is None else job.first_synth
     until = now if job.ended is None else job.ended
     total = job.total
-    if total is None and None in job.parts:
+    if total is None and None in by_index:
         total = 1
     return fr.JobRow(
         job=job.id,

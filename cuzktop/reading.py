@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol, TextIO
@@ -205,7 +206,7 @@ class LogSummary:
         self.on_row: Callable[[Run, PartitionRow], None] | None = None
         self._current = RunRows(_rows_file())
         self._older: dict[int, LongRun] = {}  # of the run that is being read, by GPU
-        self.model = Model(self._finished, self._run_ended, keep_all=True)
+        self.model = Model(self._finished, self._run_ended, keep_ms=math.inf)
 
     def read(self, blocks: Iterable[bytes], parser: Parser) -> None:
         """Read all of a log."""

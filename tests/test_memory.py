@@ -6,6 +6,7 @@ import gc
 import tracemalloc
 from array import array
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from cuzktop.analysis import summary
 from cuzktop.headless.report import partition_line
-from cuzktop.model import reduce, state
+from cuzktop.model import reduce, series, state
 from cuzktop.model.reduce import Model, join
 from cuzktop.model.state import Attempts, Call, Line
 from cuzktop.parse.scanner import LogScanner
@@ -54,28 +55,46 @@ def test_calls_and_their_lines_go_with_their_partitions() -> None:
     assert kept[Line] < 200
 
 
-def read_bytes(count: int) -> int:
-    """Bytes that Python holds once a report of so many proofs has been read."""
+def traced(keep: Callable[[Iterator[bytes]], object], count: int) -> int:
+    """Bytes that Python holds for what is kept of so many proofs."""
     data = proofs(count)
     gc.collect()
     tracemalloc.start()
     try:
-        with closing(LogSummary(partition_line)) as read:
-            read.read(blocks(data, 65536), LogScanner())
-            (run, _) = read.runs[0]
-            assert run.proofs.completed == count
-            return tracemalloc.get_traced_memory()[0]
+        kept = keep(blocks(data, 65536))
+        return tracemalloc.get_traced_memory()[0] if kept else 0
     finally:
         tracemalloc.stop()
 
 
-def test_a_finished_partition_costs_a_report_a_few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def reported(pieces: Iterator[bytes]) -> LogSummary:
+    with closing(LogSummary(partition_line)) as read:
+        read.read(pieces, LogScanner())
+        return read
+
+
+def followed(pieces: Iterator[bytes]) -> Model:
+    scanner, model = LogScanner(), Model(keep_ms=60_000.0)
+    for piece in pieces:
+        model.feed(scanner.feed(piece))
+    return model
+
+
+@pytest.mark.parametrize(("keep", "most_bytes"), [(reported, 150), (followed, 40)])
+def test_a_finished_partition_costs_a_few_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+    keep: Callable[[Iterator[bytes]], object],
+    most_bytes: int,
+) -> None:
     monkeypatch.setattr(summary, "FOLD_CALLS", 200)
+    monkeypatch.setattr(reduce, "KEEP_SYNTH_TIMES", 100)
+    monkeypatch.setattr(reduce, "SPARE_JOBS", 5)
+    monkeypatch.setattr(series, "KEEP_BINS", 50)
     for module in (state, reduce):  # what is kept is full sooner
         monkeypatch.setattr(module, "KEEP_JOBS", 10)
-    read_bytes(15)  # what is made once, is made
-    few, many = read_bytes(30), read_bytes(90)
-    assert many - few < 100 * 10 * 60
+    traced(keep, 15)  # what is made once, is made
+    few, many = traced(keep, 30), traced(keep, 90)
+    assert many - few < 10 * (90 - 30) * most_bytes
 
 
 @pytest.mark.parametrize("gpus", [1, 2])

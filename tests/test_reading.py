@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -166,7 +167,7 @@ def told(events: list[LogEvent], cut: int) -> list[Any]:
     def ended(run: Run) -> None:
         result.append(plain(summarize(run, stages, {})))
 
-    model = Model(finished, ended, keep_all=True)
+    model = Model(finished, ended, keep_ms=math.inf)
     model.feed(events[:cut])
     model.feed(events[cut:])
     model.finish()

@@ -119,7 +119,7 @@ def gpu_phases(gpu: Gpu, start: float, end: float, older: LongRun | None = None)
 def partitions_of_a_proof(run: Run) -> int | None:
     """How many partitions the run's proofs mostly have."""
     jobs = (*run.ended_jobs, *run.jobs.values())
-    sizes = Counter(job.total or len(job.parts) for job in jobs)
+    sizes = Counter(job.total or len(job.states()) for job in jobs)
     del sizes[0]
     return sizes.most_common(1)[0][0] if sizes else None
 

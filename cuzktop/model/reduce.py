@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from array import array
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -18,9 +18,10 @@ from cuzktop import events as ev
 from cuzktop.model.attribution import Attributor
 from cuzktop.model.kinds import C1, C2, C3, C4, C6, C7, C8, C9, C10, C11
 from cuzktop.model.state import (
+    FINAL,
     KEEP_JOBS,
+    KEEP_SYNTH_TIMES,
     KEEP_SYNTHESES,
-    LIVE_CALLS,
     Alert,
     Call,
     Gpu,
@@ -30,6 +31,8 @@ from cuzktop.model.state import (
     Run,
 )
 
+TRIM_EVERY = 128  # calls of a GPU; what is forgotten then are columns' heads
+LATE_MS = 60_000.0  # a call is settled so long after its end at most
 RESTART_MS = 5000  # TIMELINE falls back by less than this when lines are printed out of order
 SHORTEST_CALL_MS = 50  # a worker that moves on sooner had nothing to prove
 WAITED_IN_QUEUE_MS = 3  # an item that lay so long was picked up as soon as a worker was free
@@ -37,9 +40,8 @@ EPOCH_LATE_US = 50_000  # the start line's stamp is at most so late; more is a c
 STEP_MS = 5000  # a wall clock that is further off TIMELINE than this has been set
 ONE_GPU_UNTIL = 30  # up to this step partitions ran on GPU 0 whatever the label said
 UNSURE_UNTIL = 32  # the start lines of these two steps are those of the last ones before
+SPARE_JOBS = 40  # beyond KEEP_JOBS before the oldest are put away, many at a time
 USUAL_PARTITIONS = {"porep": 10, "snap": 16}
-
-FINAL = frozenset({"done", "failed", "skipped", "lost"})
 
 Finished = Callable[[Run, Partition], None]
 RunEnded = Callable[[Run], None]
@@ -49,8 +51,8 @@ class Model:
     """All that is known, from one owner's hand.
 
     `on_finished` is called once for each partition when nothing more will change about it;
-    `on_run_ended` when the daemon was started anew, and never for the last run. With `keep_all`
-    the times of every call are kept, for shares over the whole run; else the newest `LIVE_CALLS`.
+    `on_run_ended` when the daemon was started anew, and never for the last run. Times of calls are
+    kept for `keep_ms`, for shares over as long a time; all of them if it is infinite.
     """
 
     def __init__(
@@ -58,12 +60,12 @@ class Model:
         on_finished: Finished | None = None,
         on_run_ended: RunEnded | None = None,
         *,
-        keep_all: bool = False,
+        keep_ms: float = 3_600_000.0,
     ) -> None:
         """Begin with a run in which nothing has happened."""
         self._on_finished = on_finished or (lambda _run, _partition: None)
         self._on_run_ended = on_run_ended or (lambda _run: None)
-        self._keep_all = keep_all
+        self._keep_ms = keep_ms
         self.run = Run(0)
         self._empty = True  # the run has no content: the next start line opens it, not another
         self._order = 0
@@ -323,7 +325,7 @@ class Model:
         job = Job(job_id, attempt, kind or _kind_of_id(job_id), run.clock)
         run.jobs[job_id] = job
         self._empty = False
-        if len(run.jobs) > 2 * KEEP_JOBS:
+        if len(run.jobs) > KEEP_JOBS + SPARE_JOBS:
             self._drop_ended_jobs()
         return job
 
@@ -730,15 +732,21 @@ class Model:
         if gpu is not None:
             place(call, gpu)
             record(gpu, call)
-            if not self._keep_all:
+            if self._keep_ms < math.inf:
                 draw(gpu, call)
-                gpu.history.trim(LIVE_CALLS)
-                if len(run.synth_ends) > 4 * LIVE_CALLS:
-                    del run.waiting_work[: -4 * LIVE_CALLS]
-                    del run.synth_ends[: -2 * LIVE_CALLS]
-                    del run.synth_starts[: -2 * LIVE_CALLS]
+                if len(gpu.history) % TRIM_EVERY == 0:
+                    self._trim(gpu)
         if partition.state in FINAL:
             self._finish(partition)
+
+    def _trim(self, gpu: Gpu) -> None:
+        """Forget times that are too old for any share."""
+        run = self.run
+        since = run.clock - self._keep_ms - LATE_MS
+        gpu.history.trim(since)
+        del run.waiting_work[: 2 * bisect_left(run.waiting_work[1::2], since)]
+        for times in (run.synth_starts, run.synth_ends):
+            del times[:-KEEP_SYNTH_TIMES]
 
     # ------------------------------------------------------------ tracing lines of a call
 

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 from cuzktop.model.series import Bins
 
+FINAL = frozenset({"done", "failed", "skipped", "lost"})  # a partition's states that stay
 KEEP_RECENT = 400  # finished partitions a screen can scroll through
 KEEP_JOBS = 200  # ended jobs that are kept for the screen
 KEEP_ALERTS = 200
 KEEP_SYNTHESES = 200  # durations of the latest syntheses of a kind, for what is usual
 KEEP_ATTEMPTS = 100_000  # job ids whose attempts are counted; a day brings two thousand
-LIVE_CALLS = 20_000  # calls whose times a live screen keeps: five hours of one fast GPU
+KEEP_CALLS = 20_000  # of a GPU, for shares over a long window: five hours of one fast GPU
+KEEP_SYNTH_TIMES = 4000  # starts and ends of syntheses, for how they lie to each other
 
 
 class Line:
@@ -188,6 +190,7 @@ class Job:
         "kind",
         "message",
         "parts",
+        "past",
         "seen",
         "skips",
         "total",
@@ -201,12 +204,22 @@ class Job:
         self.seen = seen
         self.total: int | None = None
         self.parts: dict[int | None, Partition] = {}
+        self.past: dict[int | None, str] = {}  # instead: its partitions' states, once put away
         self.first_synth: float | None = None
         self.assembled: float | None = None
         self.ended: float | None = None  # assembled, or failed with nothing of it in flight
         self.failed = False
         self.skips = False  # it failed in a way that makes the daemon skip its partitions
         self.message = ""
+
+    def states(self) -> dict[int | None, str]:
+        """Its partitions' states."""
+        return {index: part.state for index, part in self.parts.items()} or self.past
+
+    def put_away(self) -> None:
+        """Keep no more than the states: partitions know their job, and both would stay too long."""
+        self.past = self.states()
+        self.parts = {}
 
 
 class Attempts:
@@ -291,10 +304,12 @@ class History:
         for column in (*self.COLUMNS, "total", "finished"):
             del getattr(self, column)[:count]
 
-    def trim(self, keep: int) -> None:
-        """Forget the oldest calls beyond `keep`, when there are twice as many."""
-        if len(self) > 2 * keep:
-            self.forget(len(self) - keep)
+    def trim(self, since: float) -> None:
+        """Forget the oldest calls that ended before `since`, and those beyond `KEEP_CALLS`."""
+        old = max(0, len(self) - KEEP_CALLS)
+        while old < len(self) and not self.end[old] >= since:
+            old += 1
+        self.forget(old)
 
 
 class Gpu:
@@ -383,10 +398,12 @@ class Run:
     last_pickup: dict[int, Partition] = field(default_factory=dict)
 
     def put_away(self, job: Job) -> None:
-        """It has ended, and its id may come again; the oldest that was put away so is forgotten."""
+        """It has ended, and its id may come again."""
         self.ended_jobs.append(job)
+        if all(part.state in FINAL for part in job.parts.values()):
+            job.put_away()
         if len(self.ended_jobs) > KEEP_JOBS:
-            self.ended_jobs.popleft().parts.clear()  # they know their job: they'd stay too long
+            self.ended_jobs.popleft().put_away()
 
     def unfinished(self) -> list[Partition]:
         """Every partition that has not come to its end, those of older attempts too, in order."""
