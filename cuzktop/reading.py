@@ -220,8 +220,9 @@ class LogSummary:
         self._run_ended(self.model.run)
 
     def _fold(self) -> None:
+        until = min((call.start for call in self.model.attributor.waiting), default=math.inf)
         for number, gpu in self.model.run.gpus.items():
-            self._older.setdefault(number, LongRun()).fold(gpu)
+            self._older.setdefault(number, LongRun()).fold(gpu, until)
 
     def close(self) -> None:
         """Give back the files behind the rows of all runs."""

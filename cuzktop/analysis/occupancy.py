@@ -23,14 +23,15 @@ TWICE_HELD = 1.2  # the sum of the locks' times exceeds their union by no more o
 
 
 class _Folded(NamedTuple):
-    """What calls came to that are not kept one by one any more; their locks ended by `edge`."""
+    """What forgotten calls came to; locks, and what lies before them, up to `until`."""
 
     kernel_ms: float
     barrier_ms: float
     section_ms: float
     held_ms: float
     lock_ms: float
-    edge: float
+    before_ms: float
+    until: float
 
 
 class Phases:
@@ -72,7 +73,7 @@ class Phases:
         self.total = 0  # finished calls in the span
         self.known = 0  # of them with kernel times
         self.unlocked = 0  # of them without lock times
-        self._folded = _Folded(0.0, 0.0, 0.0, 0.0, 0.0, start)
+        self._folded = _Folded(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, start)
 
     def add_history(self, history: History) -> None:
         """Count the ended calls that touch the span."""
@@ -172,41 +173,41 @@ class Phases:
         if lock is not None:
             self.section_ms += clipped(lock[0], min(lock[1], lock[0] + section_ms), start, end)
 
-    def fold(self) -> None:
-        """Give back the room that the calls so far have taken, but for the gaps between them.
+    def fold(self, until: float) -> None:
+        """Give back the room that calls have taken, but for the gaps between brackets.
 
-        They must have taken one lock, and be older than what is to be counted yet.
+        They must have taken one lock. What is counted later must have begun at `until` or after.
         """
         before = self._folded
-        locks = united(self.locks, before.edge, math.inf)
         self._folded = _Folded(
             kernel_ms=self.kernel_ms,
             barrier_ms=self.barrier_ms,
             section_ms=self.section_ms,
-            held_ms=before.held_ms
-            + sum(clipped(*lock, self.start, math.inf) for lock in self.locks),
-            lock_ms=before.lock_ms + length(locks),
-            edge=locks[-1][1] if locks else before.edge,
+            held_ms=self._held_ms(until),
+            lock_ms=self._lock_ms(until),
+            before_ms=self._before_ms(until),
+            until=max(before.until, until),
         )
-        self.locks = []
+        self.locks = [(max(lo, until), hi) for lo, hi in self.locks if hi > until]
+        self.befores = [(max(lo, until), hi) for lo, hi in self.befores if hi > until]
         self.brackets = united(self.brackets, self.start, math.inf)
 
-    def _held_ms(self) -> float:
-        """How long locks were held, each by itself."""
-        held = (clipped(lo, hi, self.start, self.end) for lo, hi in self.locks)
-        return self._folded.held_ms + sum(held)
-
-    def _lock_ms(self) -> float:
-        """How long some lock was held."""
+    def _held_ms(self, end: float) -> float:
+        """How long locks were held up to `end`, each by itself."""
         before = self._folded
-        return before.lock_ms + length(united(self.locks, before.edge, self.end))
+        return before.held_ms + sum(clipped(lo, hi, before.until, end) for lo, hi in self.locks)
+
+    def _lock_ms(self, end: float) -> float:
+        """How long some lock was held up to `end`."""
+        before = self._folded
+        return before.lock_ms + length(united(self.locks, before.until, end))
 
     def several_cards(self) -> bool:
         """Whether the lock would have been held twice at a time: these calls ran on several GPUs.
 
         One card's locks overlap only by the few milliseconds that their times are unsure.
         """
-        return self._held_ms() > TWICE_HELD * self._lock_ms()
+        return self._held_ms(self.end) > TWICE_HELD * self._lock_ms(self.end)
 
     def shares(
         self, waiting: Iterable[Span], *, derived: bool, placed: bool = True
@@ -247,11 +248,12 @@ class Phases:
         if locked:
             # A lock has one holder: where spans overlap, one is misplaced, and their sum is right.
             # Only calls of several locks can overlap, up to S29.
-            lock_ms = min(self._lock_ms() if self.kernels else self._held_ms(), bracket_ms)
+            held_ms = self._lock_ms(self.end) if self.kernels else self._held_ms(self.end)
+            lock_ms = min(held_ms, bracket_ms)
             lock_pct = lock_ms * percent
             if len(self.befores) <= SPLIT_MOST:
                 handoff_ms = bracket_ms - lock_ms
-                before_ms = min(handoff_ms, self._before_ms())
+                before_ms = min(handoff_ms, self._before_ms(self.end))
                 before_pct, after_pct = before_ms * percent, (handoff_ms - before_ms) * percent
             if enough:
                 kernel_ms = max(0.0, min(self.kernel_ms, lock_ms))
@@ -279,10 +281,11 @@ class Phases:
         )
         return figures, starved
 
-    def _before_ms(self) -> float:
-        """Time with the lock free and some worker on its way to it."""
-        free = gaps(united(self.locks, self.start, self.end), self.start, self.end)
-        return length(shared(united(self.befores, self.start, self.end), free))
+    def _before_ms(self, end: float) -> float:
+        """Time up to `end` with the lock free and some worker on its way to it."""
+        before = self._folded
+        free = gaps(united(self.locks, before.until, end), before.until, end)
+        return before.before_ms + length(shared(united(self.befores, before.until, end), free))
 
     def bracket_gaps(self) -> tuple[int, float | None]:
         """Number and mean length of the times with no bracket open between two brackets."""

@@ -70,7 +70,7 @@ def is_placed(run: Run, gpu: Gpu) -> bool:
 
 
 FOLD_CALLS = 4096  # and more of a GPU's calls that have ended are counted and forgotten
-KEEP_CALLS = 256  # the newest ones, in whose order they may still be wrong
+KEEP_CALLS = 64  # of them at least: those that end next may have begun before
 KEEP_FIRST_CALLS = 1024  # for the warm-up
 
 
@@ -82,8 +82,11 @@ class LongRun:
         self._phases: Phases | None = None
         self.first = History()  # the first calls
 
-    def fold(self, gpu: Gpu) -> None:
-        """Count calls and forget them, if there are many; not where calls of two locks overlap."""
+    def fold(self, gpu: Gpu, until: float) -> None:
+        """Count calls and forget them, if there are many; not where calls of two locks overlap.
+
+        Those that aren't in the GPU's history yet began at `until` or after.
+        """
         history = gpu.history
         many = len(history) - KEEP_CALLS
         if many < FOLD_CALLS or len(history.locks) > 1 or gpu.first_start is None:
@@ -92,8 +95,8 @@ class LongRun:
             self._phases = Phases(gpu.first_start, math.inf)
             self.first = history.head(KEEP_FIRST_CALLS)
         self._phases.add_history(history.head(many))
-        self._phases.fold()
         history.forget(many)
+        self._phases.fold(min(until, *history.start))
 
     def until(self, end: float) -> Phases | None:
         """What was counted, for the calls up to `end` to be added; None if nothing was."""
