@@ -190,7 +190,7 @@ class Attributor:
                 ripe = self._settle_blocks(ripe, frontier)
             if not ripe:
                 return
-            self._settle_cpu(ripe)
+            self._settle_cpu(ripe, self._frontier())
         gone = set(ripe)
         self.waiting = [call for call in self.waiting if call not in gone]
         for call in ripe:
@@ -452,8 +452,11 @@ class Attributor:
 
     # ------------------------------------------------------------ the CPU's lines
 
-    def _settle_cpu(self, ripe: Sequence[Call]) -> None:
-        """Give these calls, whose other lines are known, their CPU lines."""
+    def _settle_cpu(self, ripe: Sequence[Call], frontier: int) -> None:
+        """Give these calls, whose other lines are known, their CPU lines.
+
+        All calls that began before `frontier` have ended.
+        """
         oldest = self.sequence() - GHOST_LINES
         self._ghosts = [ghost for ghost in self._ghosts if ghost.end_seq > oldest]
         for ghost in self._ghosts:
@@ -465,7 +468,7 @@ class Attributor:
         near.sort(key=_entry_of)
         excused = {call for call in near if call.failed}
         options = {call: _available(call.cpu_options) for call in near}
-        contest = Contest(options, _cpu_figures, self._all_preparations, excused)
+        contest = Contest(options, _cpu_figures, self._all_preparations, excused, frontier)
         if self.lock_lines:
             fresh = [call for call in ripe if contest.contested(call)]
             for call in fresh:  # its chain is known now, and neighbours' times

@@ -83,18 +83,21 @@ class Contest(Generic[Claimant]):
         figures: Figures,
         listing: Callable[[Claimant], Sequence[Option]] | None = None,
         excused: Container[Claimant] = (),
+        frontier: int = 0,
     ) -> None:
         """`figures` are what is shown of a claimant's lines.
 
         `options` need not hold what costs `LISTED` more than a claimant's best; `listing` gives
-        all of them. `excused` are those that need not have had all their lines.
+        all of them. `excused` are those that need not have had all their lines. All who can own
+        a line that stands before `frontier` are claimants, or had it before.
         """
         self._options = {claimant: some for claimant, some in options.items() if some}
         self._figures = figures
         self._list = listing
         self._excused = excused
         self._listed: set[Claimant] = set()
-        self._in_order = listing is None  # what stands out of order isn't listed any more
+        self._frontier = frontier
+        self._in_order = frontier == 0  # what stands out of order isn't listed any more
         self._taken: set[Line | None] = set()
         self._held: list[Hold] = []  # by those who have their lines
         self._wanted: dict[Line, list[tuple[float, Claimant]]] = {}
@@ -166,7 +169,7 @@ class Contest(Generic[Claimant]):
         """Drop options with lines that would stand far out of order, whoever has the others."""
         self._in_order = True
         for _ in range(ROUNDS):
-            bounds = _written(self._options.values())
+            bounds = _written(map(self._left, self._options), self._frontier)
             kept: dict[Claimant, Sequence[Option]] = {}
             for claimant, some in self._options.items():
                 limit = some[0].cost + OUT_OF_ORDER
@@ -402,13 +405,13 @@ def unrivalled(options: Sequence[Option], figures: Figures, *, excused: bool) ->
     return verdict
 
 
-def _written(options: Iterable[Sequence[Option]]) -> dict[Line, Window]:
-    """When lines were written, by when they and those above and below were due for anyone."""
+def _written(options: Iterable[Sequence[Option]], frontier: int) -> dict[Line, Window]:
+    """When lines before `frontier` were written: by when all of them were due for anyone."""
     due: dict[Line, Window] = {}
     for some in options:
         for option in some:
             for line, window in zip(option.lines, option.due, strict=True):
-                if line is not None and window is not None:
+                if line is not None and window is not None and line.seq < frontier:
                     lo, hi = due.get(line, window)
                     due[line] = (min(lo, window[0]), max(hi, window[1]))
     lines = sorted(due, key=lambda line: line.seq)
@@ -429,7 +432,7 @@ def _out_of_order(option: Option, bounds: Mapping[Line, Window]) -> float:
     """What an option's most misplaced line costs."""
     worst = 0.0
     for line, window in zip(option.lines, option.due, strict=True):
-        if line is not None and window is not None:
+        if line is not None and window is not None and line in bounds:
             newest, oldest = bounds[line]
             worst = max(worst, newest - window[1], window[0] - oldest)
     return print_cost(worst)

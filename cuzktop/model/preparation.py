@@ -107,13 +107,13 @@ def misfit_within(
     chance = math.log((latest - earliest + TOLD_MS) / (max(0.0, shared) + TOLD_MS))
     late = lo - latest
     if late > 0.0:
-        return cost(late) + chance
+        return max(cost(late), chance)
     early = 0.0
     if earliest > bounds.clock_hi:
         early = early_cost(earliest - bounds.clock_hi)
     if earliest > bounds.hi:  # then the neighbour came late
         early = max(early, print_cost(earliest - bounds.hi))
-    return early + chance
+    return max(early, chance)
 
 
 def preparations(

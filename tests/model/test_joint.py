@@ -180,7 +180,7 @@ def test_the_order_of_lines_tells_owners_where_no_clock_does() -> None:
             name: [Option(0, (one,), ((start + one.a, start + one.a + 2),)) for one in own.values()]
             for name, start in begun.items()
         }
-        contest = Contest(options, figures, options.__getitem__)
+        contest = Contest(options, figures, frontier=len(own))
         for name in begun:
             verdict, _ = contest.verdict(name)
             if verdict.margin >= SURE:
