@@ -148,6 +148,7 @@ def preparations(
         return known
 
     options: list[Option] = []
+    keep_preps = 4 * KEEP_PREPS if full else KEEP_PREPS
     # Mostly there is nothing to be found beyond the first limit.
     for limit in (LIMIT,) if full else (USUAL_LIMIT, LIMIT):
         for setup_cost, setup, begun in setups:
@@ -155,7 +156,8 @@ def preparations(
             if setup is not None:
                 due1 = (call.entry_lo + setup.b, call.entry_hi + setup.b + 1)
             after = first if setup is None else setup.seq
-            for prepared in _prepared(preps, after, begun, barrier, bounds, limit):
+            prepared_by = _prepared(preps, after, begun, barrier, bounds, limit)
+            for prepared in prepared_by[:keep_preps]:
                 head = (setup_cost + prepared.cost, setup, due1)
                 found = _complete(head, prepared, b_g2s, finish, bounds, limit, options)
                 if not found or unfinished:
@@ -262,7 +264,7 @@ def _prepared(
     bounds_of: Callable[[Line], Bounds],
     limit: float,
 ) -> list[Prepared]:
-    """The lines C2 that a thread begun in `begun` could have written."""
+    """The lines C2 that a thread begun in `begun` could have written; by cost if they are many."""
     begun_lo, begun_hi = begun
     most = _latest(limit)
     fits: list[Prepared] = []
@@ -291,7 +293,6 @@ def _prepared(
         fits.append(Prepared(prep, cost, (lo, hi), (lo, ticked), room))
     if len(fits) > KEEP_PREPS:
         fits.sort(key=by_cost)
-        del fits[KEEP_PREPS:]
     return fits
 
 
