@@ -40,6 +40,8 @@ IDLE_MS, IDLE_WEIGHT, IDLE_MOST = 2.0, 0.3, 2.0
 # and for longer than `PASSING_MS`; at most as much as that someone unseen held it,
 LATE, LATE_MOST_MS, UNKNOWN_HOLDER = 2.0, 600.0, 9.0
 STRAY_HOLDER = 0.5  # or that the call did whose block is nobody's
+# A block may have begun, by its lines, at times when its call couldn't have: the more, the dearer.
+SHARED_WEIGHT, TOLD_MS = 0.5, 2.0
 TOLD_APART = 20.0  # ways dearer than the best by more are given up
 ALIKE_MS = 3.0  # ways whose locks are free at times as near are the same
 KEEP_WAYS = 48  # ways of handing out that are followed at a time
@@ -265,6 +267,10 @@ class Handover:
             cost = min(IDLE_MOST, IDLE_WEIGHT * max(0.0, lo - wanted - IDLE_MS))
             if out_of_turn:
                 cost += OUT_OF_TURN
+            spread = begun[1] - begun[0]
+            if spread < math.inf:  # the block may have begun when this call could not have
+                shared = max(0.0, min(hi, soon) - lo)
+                cost += SHARED_WEIGHT * math.log((spread + TOLD_MS) / (shared + TOLD_MS))
             return Passing(cost, (lo, max(lo, min(hi, soon))), alone, soon)
         if lock < 0:  # others may hold it, too
             return Passing(0.0, (lo, hi), alone, math.inf)
