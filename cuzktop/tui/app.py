@@ -30,7 +30,7 @@ from cuzktop.tui.keys import KEYS
 from cuzktop.tui.messages import Body, Opened, PartitionOpened, Said, Selected, TextOpened
 from cuzktop.tui.preferences import Preferences
 from cuzktop.tui.prompt import Prompt
-from cuzktop.tui.rows import PartitionKey
+from cuzktop.tui.rows import PartitionKey, row_of, told_at
 from cuzktop.tui.themes import DARK, THEMES, Colourless
 from cuzktop.tui.views import view_class
 from cuzktop.tui.views.base import View
@@ -128,6 +128,7 @@ class CuzktopApp(App[None]):
         self.set_class(self.ascii_only, "-ascii")
         self._latest = EMPTY
         self.selected: PartitionKey | None = None
+        self._moment: float | None = None  # of what is selected, or the time line's cursor
         self._panels: dict[str, Overview | View] = {}
         self._view = "overview"
         self._footer: FooterPanel | None = None
@@ -306,6 +307,7 @@ class CuzktopApp(App[None]):
         before.display = False
         panel.frame = self.frame
         panel.follow(self.selected)
+        panel.show_moment(self._moment)
         panel.display = True
         panel.take_focus()
         for footer in self.screen_stack[0].query(FooterPanel):
@@ -339,6 +341,10 @@ class CuzktopApp(App[None]):
     def select(self, message: Selected) -> None:
         """Keep what was chosen for the other views."""
         self.selected = message.key
+        self._moment = message.at_ms
+        if self._moment is None:
+            row = row_of((*self.frame.in_flight, *self.frame.recent), message.key)
+            self._moment = None if row is None else told_at(row)
 
     # ------------------------------------------------------------------------------ the footer
 

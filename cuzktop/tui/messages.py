@@ -16,12 +16,13 @@ Body = Callable[[int], Sequence[Line]]
 
 
 class Selected(Message):
-    """The user chose a partition, for all views; None lets it go."""
+    """The user chose a partition, for all views; None lets it go. `at_ms` is a cursor's instant."""
 
-    def __init__(self, key: PartitionKey | None) -> None:
+    def __init__(self, key: PartitionKey | None, at_ms: float | None = None) -> None:
         """The partition that was chosen."""
         super().__init__()
         self.key = key
+        self.at_ms = at_ms
 
 
 class PartitionOpened(Message):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from cuzktop.columns import SHOWN_STAGES
 from cuzktop.frame import PartitionRow, StageStats
@@ -20,6 +20,21 @@ WAITS = frozenset({"queue_ms", "lock_wait_ms"})
 def key_of(row: PartitionRow) -> PartitionKey:
     """The key of a row."""
     return (row.job, row.attempt, row.partition)
+
+
+def row_of(rows: Iterable[PartitionRow], key: PartitionKey | None) -> PartitionRow | None:
+    """The row with a key, if it is among `rows`."""
+    return None if key is None else next((row for row in rows if key_of(row) == key), None)
+
+
+def told_at(row: PartitionRow) -> float | None:
+    """The instant whose log lines tell most of a partition: its failure, or its call's start."""
+    if has_failed(row) and row.bracket_end_ms is not None:
+        return float(row.bracket_end_ms)
+    for at in (row.bracket_start_ms, row.pickup_ms, row.synth_start_ms):
+        if at is not None:
+            return float(at)
+    return None
 
 
 def slow_stages(row: PartitionRow, stages: Mapping[str, StageStats]) -> frozenset[str]:

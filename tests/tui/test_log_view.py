@@ -9,9 +9,31 @@ from hypothesis import strategies as st
 from cuzktop.logbook import LogBook
 from cuzktop.tui.details import wrapped
 from cuzktop.tui.sgr import LOG_STYLES, coloured, plain, severity, styled
-from cuzktop.tui.views.log import Index, Wanted, from_cell, marked, read_lines
+from cuzktop.tui.views.log import Index, Wanted, from_cell, line_ms, marked, read_lines
 from cuzktop.tui.widgets.cells import STYLES, clean, clip, line_width
 from tests.tui.frames import book
+
+CLOCK_MS = 29_551_442.0  # 08:12:31.442, the run's zero
+
+
+@pytest.mark.parametrize(
+    ("raw", "ms"),
+    [
+        (b"TIMELINE,330687,GPU_PICKUP,porep-1,worker=0,partition=3", 330_687.0),
+        (b"Feb 19 08:20:00 box cuzk[1]: TIMELINE,7,SYNTH_START,j,partition=1", 7.0),
+        (b"\x1b[2m2026-02-19T08:12:32.442118Z\x1b[0m \x1b[32m INFO\x1b[0m x", 1000.118),
+        (b"2026-02-19T08:12:31Z INFO x", -442.0),
+        (b"2026-02-20T00:00:01Z INFO after midnight", 56_849_558.0),
+        (b"CUZK_TIMING: gpu_tid=0 ntt_msm_h_ms=690", None),
+        (b"TIMELINE,x", None),
+    ],
+)
+def test_a_line_has_its_time_on_the_runs_clock(raw: bytes, ms: float | None) -> None:
+    found = line_ms(raw, CLOCK_MS, 56_000_000.0 if ms and ms > 1e7 else 400_000.0)
+    assert found == (ms if ms is None else pytest.approx(ms))
+    if b"TIMELINE" not in raw:
+        assert line_ms(raw, None, 0.0) is None
+
 
 JOURNAL = b"Feb 19 08:12:31 box cuzk[4711]: "
 

@@ -466,6 +466,46 @@ async def test_the_log_of_a_pause_is_that_of_the_picture_wherever_one_comes_from
         assert "kept no more: too many have come since" in view.lines[1]
 
 
+async def test_the_log_goes_to_what_is_selected_elsewhere_and_follows_again() -> None:
+    kept = LogBook()
+    kept.extend([f"TIMELINE,{1000 * at},SYNTH_START,j,partition=1".encode() for at in range(460)])
+    app = CuzktopApp()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await show(pilot, replace(failures(), book=kept))
+        await pilot.press("2", "e", "5")
+        view = app.query_one(LogView)
+        assert view.at == 447  # the failed call's end: 447 000 ms
+        assert any(line.startswith("TIMELINE,447000,") for line in view.lines)
+        await pilot.press("3", "G", "left", "left", "left", "left", "5")
+        timeline = app.query_one(TimelineView)
+        assert timeline.scroll_state.at_ms is not None
+        assert view.at == int(timeline.scroll_state.at_ms // 1000)
+        await pilot.press("k", "2", "5")
+        assert view.at == int(timeline.scroll_state.at_ms // 1000) - 1  # it stays where one went
+        await pilot.press("3", "escape", "escape", "2", "escape", "5", "G")
+        await pilot.press("2", "g", "5")
+        assert view.at is not None
+        await pilot.press("2", "escape", "5")
+        assert view.at is None
+        assert view.lines[0].rstrip().endswith("follows")
+
+
+async def test_the_time_line_goes_to_what_is_selected_elsewhere() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await show(pilot, busy())
+        await pilot.press("3")
+        view = app.query_one(TimelineView)
+        assert view.lines[0].rstrip().endswith("live")
+        await pilot.press("1", "g", "j", "3")  # what is seen has it: nothing moves
+        assert view.lines[0].rstrip().endswith("live")
+        await pilot.press("2", "G", "3")
+        oldest = busy().recent[-1]
+        assert view.scroll_state.at_ms == oldest.lock_at_ms
+        assert "held, 2m" in view.lines[0]
+        assert f"{oldest.job}/{oldest.partition}" in "\n".join(view.lines)
+
+
 async def test_levels_noise_and_the_job_filter_the_log() -> None:
     app = CuzktopApp()
     async with app.run_test(size=(100, 30)) as pilot:

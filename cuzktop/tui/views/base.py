@@ -32,6 +32,9 @@ class Acting:
     def follow(self, key: PartitionKey | None) -> None:
         """Take over what was selected in another view."""
 
+    def show_moment(self, at_ms: float | None) -> None:
+        """Go to the instant that was chosen in another view; None: none is any more."""
+
     def take_focus(self) -> None:
         """Let keys and the pointer's wheel come here."""
 

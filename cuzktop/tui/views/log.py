@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
@@ -9,6 +10,7 @@ from textual import events
 
 from cuzktop.dataclass import dataclass
 from cuzktop.frame import Frame
+from cuzktop.tui.axis import clock_ms
 from cuzktop.tui.details import Book, lines_end, wrapped
 from cuzktop.tui.messages import TextOpened
 from cuzktop.tui.rows import PartitionKey
@@ -84,6 +86,26 @@ def read_lines(book: Book, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
         if lines:
             found.append((number, lines[0]))
     return found
+
+
+_TIMELINE = re.compile(rb"TIMELINE,(\d{1,15}),")
+_STAMP = re.compile(rb"\d{4}-\d\d-\d\dT(\d\d):(\d\d):(\d\d(?:\.\d{1,9})?)")
+DAY_MS = 86_400_000.0
+
+
+def line_ms(raw: bytes, clock: float | None, now_ms: float) -> float | None:
+    """When a line was written, on the run's clock; None for one without a time.
+
+    `clock` is the run's zero as a time of day (ms). A time of day is taken for the one that is
+    nearest to `now_ms`.
+    """
+    if (found := _TIMELINE.search(raw)) is not None:
+        return float(found[1])
+    if clock is None or (found := _STAMP.search(raw)) is None:
+        return None
+    of_day = 3_600_000.0 * int(found[1]) + 60_000.0 * int(found[2]) + 1000.0 * float(found[3])
+    ms = of_day - clock
+    return ms - DAY_MS * round((ms - now_ms) / DAY_MS)
 
 
 # ---------------------------------------------------------------------------------------- drawing
@@ -198,6 +220,8 @@ class LogView(View, Searching):
         self._origin: int | None = None  # where a search begins
         self._index = Index()
         self._end = 0
+        self._moment: float | None = None  # that was chosen in another view
+        self._moment_line: int | None = None
 
     # ------------------------------------------------------------ drawing
 
@@ -277,6 +301,32 @@ class LogView(View, Searching):
         if key is not None and self.only:
             self.only = key[0]
         self.redraw()
+
+    def show_moment(self, at_ms: float | None) -> None:
+        """Select the line that was the latest at an instant; follow again when it is let go."""
+        if at_ms == self._moment:
+            return
+        self._moment = at_ms
+        if at_ms is None:
+            if self.at == self._moment_line:
+                self.at = None
+        else:
+            self._moment_line = self._line_at(at_ms)
+            if self._moment_line is not None:
+                self.at = self._moment_line
+        self.redraw()
+
+    def _line_at(self, at_ms: float) -> int | None:
+        """The number of the latest line shown that is not younger than an instant of the run."""
+        book = self.frame.book
+        if book is None:
+            return None
+        clock = clock_ms(self.frame)
+        for number, raw in reversed(read_lines(book, self.numbers())):
+            ms = line_ms(raw, clock, self.frame.now_ms)
+            if ms is not None and ms <= at_ms:
+                return number
+        return None
 
     # ------------------------------------------------------------ moving
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from cuzktop.dataclass import dataclass
@@ -29,7 +29,7 @@ from cuzktop.tui.axis import (
     synth_end,
     time_of,
 )
-from cuzktop.tui.rows import PartitionKey, key_of
+from cuzktop.tui.rows import PartitionKey, key_of, row_of
 from cuzktop.tui.widgets.cells import (
     CLASS_TITLES,
     LEVELS,
@@ -275,11 +275,6 @@ def shown_tracks(
         return tracks, 0
     first = max(0, min(scroll.track - room + 1, len(tracks) - room))
     return tracks[first : first + room], first
-
-
-def row_of(rows: Iterable[PartitionRow], key: PartitionKey | None) -> PartitionRow | None:
-    """The row with a key, if it is among `rows`."""
-    return None if key is None else next((row for row in rows if key_of(row) == key), None)
 
 
 def _title(frame: Frame, axis: Axis, scroll: Scroll, width: int, *, focused: bool) -> Line:

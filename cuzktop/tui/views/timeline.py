@@ -11,7 +11,7 @@ from textual import events
 from cuzktop.frame import Frame, PartitionRow
 from cuzktop.tui.axis import STALL_MS, Axis, begun_at, stalls
 from cuzktop.tui.messages import PartitionOpened, Selected
-from cuzktop.tui.rows import PartitionKey, key_of, row_text
+from cuzktop.tui.rows import PartitionKey, key_of, row_of, row_text
 from cuzktop.tui.views.base import Jumping, View
 from cuzktop.tui.views.scene import (
     ZOOMS_MS,
@@ -23,7 +23,6 @@ from cuzktop.tui.views.scene import (
     draw_timeline,
     foot_rows,
     gutter_of,
-    row_of,
     rows_in,
     tracks_for,
 )
@@ -42,9 +41,12 @@ class TimelineView(View, Jumping):
         super().__init__(ascii_only=ascii_only, id=id)
         self.scroll_state = Scroll()
         self.memory = Memory()
+        self._goal: PartitionKey | None = None  # to go to with the next picture
 
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         """See `draw_timeline`."""
+        if self._goal is not None:
+            self._reach()
         return draw_timeline(
             frame,
             width,
@@ -87,13 +89,24 @@ class TimelineView(View, Jumping):
             row = scene.at(tracks[state.track], state.at_ms)
             if row is not None:
                 state.selected = key_of(row)
-                self.post_message(Selected(state.selected))
+            self.post_message(Selected(state.selected, state.at_ms))
         self.redraw()
 
     def follow(self, key: PartitionKey | None) -> None:
-        """Mark what was selected elsewhere."""
-        self.scroll_state.selected = key
+        """Mark what was selected elsewhere, and go there if it lies outside of what is seen."""
+        if key != self.scroll_state.selected:
+            self.scroll_state.selected = self._goal = key
         self.redraw()
+
+    def _reach(self) -> None:
+        """Go to what was selected elsewhere, now that it is known how much is seen."""
+        row, self._goal = self._row(self._goal), None
+        if row is None:
+            return
+        at_ms, axis = begun_at(row), self._axis()
+        if not axis.start_ms <= at_ms < axis.end_ms:
+            self.scroll_state.at_ms = at_ms
+            self._shift(axis.column(at_ms) - axis.columns // 2)
 
     # ------------------------------------------------------------ moving
 
@@ -172,6 +185,7 @@ class TimelineView(View, Jumping):
     def do_row_last(self) -> None:
         """Follow again."""
         self.scroll_state.last = self.scroll_state.at_ms = None
+        self.post_message(Selected(self.scroll_state.selected))
         self.redraw()
 
     def do_let_go(self) -> None:
@@ -179,8 +193,8 @@ class TimelineView(View, Jumping):
         state = self.scroll_state
         if state.last is None and state.at_ms is None:
             state.selected = None
-            self.post_message(Selected(None))
         state.last = state.at_ms = None
+        self.post_message(Selected(state.selected))
         self.redraw()
 
     def move(self, by: int) -> None:
@@ -247,7 +261,7 @@ class TimelineView(View, Jumping):
             (at for at, track in enumerate(tracks) if scene.at(track, state.at_ms) is row),
             state.track,
         )
-        self.post_message(Selected(state.selected))
+        self.post_message(Selected(state.selected, state.at_ms))
         self.redraw()
 
     def _next_stall(self, by: int) -> None:
@@ -271,6 +285,7 @@ class TimelineView(View, Jumping):
             at for at, track in enumerate(tracks) if (track.kind, track.gpu) == ("lock", one.gpu)
         ]
         state.track = locks[0] if locks else state.track
+        self.post_message(Selected(state.selected, state.at_ms))
         self.say(f"GPU {one.gpu}: nobody held the lock for {duration(one.end_ms - one.start_ms)}")
         self.redraw()
 
@@ -284,8 +299,11 @@ class TimelineView(View, Jumping):
 
     # ------------------------------------------------------------ the rest
 
+    def _row(self, key: PartitionKey | None) -> PartitionRow | None:
+        return row_of((*self.frame.in_flight, *self.frame.recent), key)
+
     def _selected_row(self) -> PartitionRow | None:
-        return row_of((*self.frame.in_flight, *self.frame.recent), self.scroll_state.selected)
+        return self._row(self.scroll_state.selected)
 
     def do_details(self) -> None:
         """Open the partition that is marked."""
