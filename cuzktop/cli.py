@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
 SNIFF_BYTES = 4096  # tell a text from anything else
 BEING_WRITTEN_MS = 10_000.0  # a snapshot asks NVML only about a log this young
-RECORDING = b"cuzktop-recording "  # how a recording begins
 BESIDE_KEPT = 30_000  # of a recording's readings, for a snapshot: an hour of eight GPUs
 YOUNG_OBJECTS = 20_000  # between two looks for garbage: importing makes none, reading little
 INTERRUPTED = 130
@@ -379,7 +378,9 @@ def _check_part(log: Log) -> None:
     if log.rotated and log.until is not None:
         message = "--until and --rotated at once"
         raise UsageError(message, hint="name the file that holds the time")
-    if _is_stream(log) or _is_recording(log.path):
+    from cuzktop.sources.files import holds_recording  # noqa: PLC0415
+
+    if _is_stream(log) or holds_recording(log.path):
         message = f"{log.name} can only be reported whole"
         raise UsageError(message, hint="--since and --until need a log file")
 
@@ -392,7 +393,9 @@ def _recorded(
     A recording has its own; a CSV that was asked for goes before them.
     """
     stream = _is_stream(log)
-    if log.is_journal or (not stream and not _is_recording(log.path)):
+    from cuzktop.sources.files import holds_recording  # noqa: PLC0415
+
+    if log.is_journal or (not stream and not holds_recording(log.path)):
         csv = None if samples is None else lambda: _read_samples(samples)
         return _open(log), scanner, csv
     from cuzktop.sources.recording import (  # noqa: PLC0415
@@ -421,14 +424,6 @@ def _is_stream(log: Log) -> bool:
     from cuzktop.sources.files import is_stream  # noqa: PLC0415
 
     return log.is_journal or log.path == STDIN or is_stream(log.path)
-
-
-def _is_recording(path: Path) -> bool:
-    """Whether a file is a recording; a log is told without loading what reads recordings."""
-    from cuzktop.sources.files import open_log, read_blocks  # noqa: PLC0415
-
-    with open_log(path) as file:
-        return next(read_blocks(file, len(RECORDING)), b"") == RECORDING
 
 
 def _measured(run: Run, readings: Readings | None) -> Mapping[int, Measured]:
@@ -546,7 +541,9 @@ def _tail(
         return _open(log, JOURNAL_LINES, since), scanner
     stream = _is_stream(log)
     path = log.path
-    if not stream and not _is_recording(path):
+    from cuzktop.sources.files import holds_recording  # noqa: PLC0415
+
+    if not stream and not holds_recording(path):
         return _tail_blocks(path, since), scanner
     from cuzktop.sources.recording import (  # noqa: PLC0415
         RecordingParser,

@@ -57,7 +57,8 @@ class Engine(threading.Thread):
     """Takes events out of `inbox`, keeps the picture, and publishes a frame every `interval_s`.
 
     `clock` gives wall-clock milliseconds (a replay's own), `monotonic_s` the seconds that paces
-    go by; `age_ms` is how long ago the log last grew when reading began.
+    go by; `age_ms` is how long ago the log last grew when reading began. `glance` gives a picture
+    of the log's end, if there is one: it is shown until all before it is read.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Engine(threading.Thread):
         path: str,
         interval_s: float,
         age_ms: float | None = None,
+        glance: Callable[[], Frame | None] = lambda: None,
     ) -> None:
         """Nothing happens before `start`."""
         super().__init__(name="engine", daemon=True)
@@ -90,6 +92,7 @@ class Engine(threading.Thread):
         self._filling = age_ms is not None  # what was there before us is no growth
         self._latest: Frame | None = None
         self._told = ""
+        self._glance = glance
         self._watch = Watch()
 
     def stop(self) -> None:
@@ -161,7 +164,11 @@ class Engine(threading.Thread):
         self._publish(self._latest)
 
     def frame(self) -> Frame:
-        """The picture now."""
+        """The picture now; the glance at the log's end, until all before it is read."""
+        glance = self._glance() if self._filling else None
+        if glance is not None:
+            note, read_pct = self._picture.source_note, self.read_pct or 0.0
+            return replace(glance, source=replace(glance.source, note=note, read_pct=read_pct))
         counts = self._counts
         wall_ms = self._clock()
         if counts.bytes != self._bytes and not self._filling:

@@ -58,7 +58,7 @@ SHARED = {
     "cuzktop.dataclass",
     "cuzktop.parse.prefix",  # what journalctl puts before a line: both sides take it off
 }
-PUTS_TOGETHER = {"cli", "live"}  # they know every part
+PUTS_TOGETHER = {"cli", "live", "feeding", "glance"}  # they know every part
 
 # Libraries that one place alone knows.
 ONLY_IN = {

@@ -31,6 +31,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 DECOMPRESSORS = ("zlib", "zstd", "zstandard", "_zstd", "compression")
 # How a file that is no text begins, and what it is.
+RECORDING = b"cuzktop-recording "  # how a recording begins
 FOREIGN_MAGICS = (
     (b"\x7fELF", "a program"),
     (b"PK\x03\x04", "a zip archive"),
@@ -188,6 +189,12 @@ def read_blocks(stream: BinaryIO, size: int = READ_BLOCK_BYTES) -> Iterator[byte
 def _name(stream: BinaryIO) -> str:
     name = getattr(stream, "name", None)
     return name if isinstance(name, str) and name else "the log"
+
+
+def holds_recording(path: Path) -> bool:
+    """Whether a file is a recording; a log is told without loading what reads recordings."""
+    with open_log(path) as file:
+        return next(read_blocks(file, len(RECORDING)), b"") == RECORDING
 
 
 def sniff(first_bytes: bytes) -> str | None:
