@@ -398,6 +398,10 @@ class GpuProcess(NamedTuple):
     here: bool = True
 
 
+LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
+"""What a lane of PCIe carries in one direction, by generation (its specification)."""
+
+
 class GpuSampled(NamedTuple):
     """One reading of one GPU. A field that was not read, or is not supported, is None.
 
@@ -432,6 +436,17 @@ class GpuSampled(NamedTuple):
     ecc_errors: int | None = None  # uncorrected, since the driver was loaded
     xid: int | None = None  # the last critical event since this sampler began, by the driver's code
     processes: tuple[GpuProcess, ...] | None = None
+
+    @property
+    def copies_pct(self) -> float | None:
+        """The least share of the time in which copies to the card ran: at the link's full speed.
+
+        None where the rate or the link is unknown.
+        """
+        lane = LANE_BYTES_PER_S.get(self.pcie_gen or 0)
+        if self.host_to_device_bytes_per_s is None or lane is None or not self.pcie_width:
+            return None
+        return min(100.0, 100.0 * self.host_to_device_bytes_per_s / (lane * self.pcie_width))
 
 
 class GpuSamplerNote(NamedTuple):

@@ -97,6 +97,7 @@ class Nvml:
     note: str = ""
     of_now: bool = False
     reading: GpuSampled | None = None
+    mean_copies_pct: float | None = None  # of the window: at least so long copies to the card ran
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

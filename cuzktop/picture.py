@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from cuzktop import frame as fr
 from cuzktop.analysis.advice import Facts
@@ -466,7 +466,8 @@ class Picture:
         epoch_us = self.model.run.epoch_us
         zero_ms = 0.0 if epoch_us is None else epoch_us / 1000.0
         util, power = readings.history(at, HISTORY_S, zero_ms)
-        mean_util, mean_power, count, source, reach_ms = readings.means(at - span_ms, at)
+        means = readings.means(at - span_ms, at)
+        mean_util, mean_power, count, source, reach_ms, copies = means
         note = readings.note
         if mean_util is not None and reach_ms < LEAST_COVERAGE * span_ms:
             mean_util = mean_power = None  # a moment says nothing of a minute
@@ -493,6 +494,7 @@ class Picture:
             note=note,
             of_now=of_now,
             reading=latest,
+            mean_copies_pct=None if mean_util is None else copies,
         )
 
     def _reconciled(
@@ -607,14 +609,12 @@ class Picture:
         together = None
         known = [one for one in measured if one is not None]
         if known and len(known) == len(measured):
-            powers = [one.power_w for one in known]
             together = Measured(
                 util_pct=sum(one.util_pct for one in known) / len(known),
-                power_w=None
-                if any(power is None for power in powers)
-                else sum(power or 0.0 for power in powers) / len(powers),
+                power_w=_mean([one.power_w for one in known]),
                 source=known[0].source,
                 samples=sum(one.samples for one in known),
+                copies_pct=_mean([one.copies_pct for one in known]),
             )
         unknown = why_unknown(run)
         return verdict(
@@ -741,7 +741,14 @@ def _measured(nvml: fr.Nvml | None) -> Measured | None:
         power_w=nvml.mean_power_w,
         source=nvml.util_source or "",
         samples=nvml.samples,
+        copies_pct=nvml.mean_copies_pct,
     )
+
+
+def _mean(figures: Sequence[float | None]) -> float | None:
+    """The mean; None if one of them is unknown."""
+    known = [figure for figure in figures if figure is not None]
+    return sum(known) / len(known) if known and len(known) == len(figures) else None
 
 
 def _graph(

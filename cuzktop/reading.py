@@ -63,6 +63,10 @@ class Means(Protocol):
         """Where they come from."""
 
     @property
+    def copies_pct(self) -> float | None:
+        """The least share of the time in which copies to the card ran."""
+
+    @property
     def reach_ms(self) -> float:
         """How much of the span they go along with."""
 
@@ -128,6 +132,7 @@ def measure(
             source=means.source or "utilization.gpu",
             samples=means.samples,
             fits=fits.get(gpu),
+            copies_pct=means.copies_pct,
         )
     return measured
 

@@ -23,6 +23,7 @@ __all__ = ["FEW_PROOFS", "Facts", "Measured", "Waves", "bunching", "verdict", "w
 LEAST_COVERAGE = 0.5  # of a span must be measured, or a mean over it says nothing of it
 CANT_TELL = 0.6  # few proofs and less confidence than this: the sentence says so
 MEASURED_CONFIDENCE = 0.6
+COPIES_MATTER = 0.5  # of the gap: from then on copies are the larger part of it
 UNSETTLED = 0.5  # at most, where warm-up or a single stall may have made the answer
 CLOSE_PTS = 5.0  # two classes so near to each other may change places
 NEAR_PTS = 2.0
@@ -44,7 +45,8 @@ BOTTLENECK_OF = {
 class Measured:
     """NVML's time-weighted means over a span, and how many readings they come from.
 
-    `fits` is another GPU's number if these readings go with that one's log and not with this one's.
+    `fits` is another GPU's number if these readings go with that one's log and not with this one's;
+    `copies_pct` the least share of the time in which copies to the card ran.
     """
 
     util_pct: float
@@ -52,6 +54,7 @@ class Measured:
     source: str
     samples: int = 0
     fits: int | None = None
+    copies_pct: float | None = None
 
 
 def is_dead(measured: Measured, kernel_pct: float | None) -> bool:
@@ -215,11 +218,26 @@ def _kernels(
             "the GPU idles inside the stages that the log calls kernel: the CPU's work in them, or"
             " host-to-device copies, take the rest"
         )
+        waits_for = "the CPU"
+        if measured.copies_pct is None:
+            confidence = min(confidence, MEASURED_CONFIDENCE)
+        else:
+            gap = kernel - measured.util_pct
+            copied, most = percent(measured.copies_pct), measured.copies_pct >= COPIES_MATTER * gap
+            told.append(
+                f"by PCIe's rate host-to-device copies took at least {copied} % of the time:"
+                + (
+                    " they explain most of what lies between"
+                    if most
+                    else f" of the {percent(gap)} points between, the CPU has the larger part"
+                )
+            )
+            waits_for = "copies" if most else "the CPU"
         return (
             f"The log says kernels run {percent(kernel)} % of the time, NVML saw the GPU busy"
-            f" {percent(measured.util_pct)} %: the GPU waits for the CPU inside its stages",
+            f" {percent(measured.util_pct)} %: the GPU waits for {waits_for} inside its stages",
             "cpu-memory",
-            min(confidence, MEASURED_CONFIDENCE),
+            confidence,
             told,
         )
     return (

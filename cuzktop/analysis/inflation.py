@@ -28,6 +28,9 @@ RANGE: Final = 1.5  # times as many syntheses, or their number hardly changed
 STRETCHED: Final = 1.25  # times its quiet time
 FOLLOWS: Final = 0.3  # rank correlation with the number of syntheses
 BUSY_PSI_PCT: Final = 20.0
+MANY_SHOOTDOWNS: Final = (
+    1e6  # of all cores; at some microseconds each, more than one is lost to them
+)
 
 
 class CpuTable:
@@ -327,6 +330,13 @@ def pressure(host: Host | None) -> str:
     text = f"tasks wait for a CPU {host.psi_cpu_pct:.0f} % of the time"
     if host.psi_memory_pct is not None:
         text += f", for memory to be freed {host.psi_memory_pct:.0f} %"
+    if host.memory_bandwidth_bytes_per_s is not None:
+        text += f", memory carries {host.memory_bandwidth_bytes_per_s / 1e9:.0f} GB/s"
+    if host.tlb_shootdowns_per_s is not None and host.tlb_shootdowns_per_s >= MANY_SHOOTDOWNS:
+        text += (
+            f", {host.tlb_shootdowns_per_s:.0f} TLB shootdowns a second interrupt every core"
+            " (memory is given back and mapped again)"
+        )
     if host.psi_cpu_pct >= BUSY_PSI_PCT:
         return f"{text}: cores are short"
     return f"{text}: cores aren't short, so what stretches waits for memory bandwidth"

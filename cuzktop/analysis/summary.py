@@ -281,6 +281,7 @@ def _together(
     One that is dead makes them dead together.
     """
     span = util = power = 0.0
+    copies: float | None = 0.0
     known_power = True
     source = ""
     for figures, report in zip(shares, reports, strict=True):
@@ -295,11 +296,17 @@ def _together(
             known_power = False
         else:
             power += one.power_w * figures.span_ms
+        if copies is not None:
+            share = one.copies_pct
+            copies = None if share is None else copies + share * figures.span_ms
         source = one.source
     if span <= 0:
         return None
     return Measured(
-        util_pct=util / span, power_w=power / span if known_power else None, source=source
+        util_pct=util / span,
+        power_w=power / span if known_power else None,
+        source=source,
+        copies_pct=None if copies is None else copies / span,
     )
 
 

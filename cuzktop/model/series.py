@@ -145,12 +145,13 @@ class Readings:
 
     def means(
         self, start_ms: float, end_ms: float
-    ) -> tuple[float | None, float | None, int, str | None, float]:
+    ) -> tuple[float | None, float | None, int, str | None, float, float | None]:
         """Time-weighted utilisation and power over [start, end], readings, their source and reach.
 
-        The reach is the time (ms) that readings go along with; longer pauses don't count.
+        The reach is the time (ms) that readings go along with; longer pauses don't count. Last
+        comes the least share of the time in which copies to the card ran.
         """
-        util = power = util_ms = power_ms = reach_ms = 0.0
+        util = power = util_ms = power_ms = reach_ms = copies = copies_ms = 0.0
         count = 0
         source: str | None = None
         later_ms: float | None = None
@@ -171,12 +172,16 @@ class Readings:
             if reading.power_w is not None:
                 power += reading.power_w * (hi - lo)
                 power_ms += hi - lo
+            if (share := reading.copies_pct) is not None:
+                copies += share * (hi - lo)
+                copies_ms += hi - lo
         return (
             util / util_ms if util_ms else None,
             power / power_ms if power_ms else None,
             count,
             source,
             reach_ms,
+            copies / copies_ms if copies_ms else None,
         )
 
 

@@ -52,6 +52,7 @@ VERSION: Final = 1
 PREFIX_BYTES: Final = 16  # b"L 1796029645000 "
 MAX_RECORD_BYTES = 2 * MAX_LINE_BYTES  # none that we write is longer
 MAX_NOTE_CHARS = 4096  # nor is a sentence, or a file's name
+MOST_LINK = 1024  # no generation or number of lanes is as large
 MAX_WHOLE = 2**63  # no count or number of bytes is as large
 
 DEFAULT_MAX_BYTES = 1024 * 1024 * 1024  # about a week of one GPU
@@ -924,16 +925,17 @@ def recording_samples(path: Path) -> Iterator[GpuSampled]:
 
 
 class KeptReadings:
-    """GPU readings for means over spans that are known only later; 34 bytes each.
+    """GPU readings for means over spans that are known only later; 50 bytes each.
 
     For a recording that can be read once only: of a file, `recording_samples` reads them again.
     """
 
     def __init__(self) -> None:
         """Keep none yet."""
-        self._figures = array("d")  # time, use, its window, power
+        self._figures = array("d")  # time, use, its window, power, rate of copies to the card
         self._gpus = array("q")
         self._sources = array("B")  # as they stand in _SOURCES
+        self._links = array("I")  # generation and lanes of PCIe; 0 is unknown
 
     def add(self, event: SampleEvent) -> None:
         """Keep `event` if it is a GPU reading."""
@@ -941,14 +943,23 @@ class KeptReadings:
             return
         self._sources.append(_SOURCES.index(event.util_source))
         self._gpus.append(event.gpu)
-        for value in (event.at_ms, event.util_pct, event.util_window_ms, event.power_w):
+        for value in (
+            event.at_ms,
+            event.util_pct,
+            event.util_window_ms,
+            event.power_w,
+            event.host_to_device_bytes_per_s,
+        ):
             self._figures.append(math.nan if value is None else value)
+        for link in (event.pcie_gen, event.pcie_width):
+            self._links.append(link if link is not None and 0 < link < MOST_LINK else 0)
 
     def __iter__(self) -> Iterator[GpuSampled]:
-        """The readings in their order, with use and power alone."""
+        """The readings in their order, with use, power and copies alone."""
         figures = self._figures
         for index, (gpu, source) in enumerate(zip(self._gpus, self._sources, strict=True)):
-            at_ms, util_pct, window_ms, power_w = figures[4 * index : 4 * index + 4]
+            at_ms, util_pct, window_ms, power_w, copied = figures[5 * index : 5 * index + 5]
+            generation, lanes = self._links[2 * index : 2 * index + 2]
             yield GpuSampled(
                 at_ms=at_ms,
                 gpu=gpu,
@@ -956,4 +967,7 @@ class KeptReadings:
                 util_source=_SOURCES[source],
                 util_window_ms=window_ms,
                 power_w=None if math.isnan(power_w) else power_w,
+                host_to_device_bytes_per_s=None if math.isnan(copied) else copied,
+                pcie_gen=generation or None,
+                pcie_width=lanes or None,
             )

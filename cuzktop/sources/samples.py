@@ -289,7 +289,8 @@ class GpuMeans(NamedTuple):
 
     `samples` counts the utilisation readings that fell into the span, `source` says where they come
     from: gpm, samples or utilization.gpu. `reach_ms` is how much of the span readings go along
-    with: pauses of more than ten seconds between two of them don't count.
+    with: pauses of more than ten seconds between two of them don't count. `copies_pct` is the least
+    share of the time in which copies to the card ran.
     """
 
     util_pct: float | None
@@ -297,6 +298,7 @@ class GpuMeans(NamedTuple):
     samples: int
     source: str | None
     reach_ms: float = 0.0
+    copies_pct: float | None = None
 
 
 @dataclass(slots=True)
@@ -322,6 +324,7 @@ class _Span:
     reach_ms: float = 0.0
     util: dict[str, _Sum] = field(default_factory=dict)
     power: _Sum = field(default_factory=_Sum)
+    copies: _Sum = field(default_factory=_Sum)
 
     def take(self, reading: GpuSampled) -> None:
         """Let `reading` stand for the time that it covers: up to its own time, never twice."""
@@ -342,12 +345,17 @@ class _Span:
             self.util.setdefault(reading.util_source, _Sum()).add(reading.util_pct, held_ms)
         if reading.power_w is not None:
             self.power.add(reading.power_w, held_ms)
+        if (copies_pct := reading.copies_pct) is not None:
+            self.copies.add(copies_pct, held_ms)
 
     def means(self) -> GpuMeans:
         """Mean of the source that covers most of the span: two kinds of figure don't mix."""
         source = max(self.util, key=lambda name: self.util[name].covered_ms, default=None)
         util = _Sum() if source is None else self.util[source]
-        return GpuMeans(util.mean(), self.power.mean(), util.count, source, self.reach_ms)
+        copies_pct = self.copies.mean()
+        return GpuMeans(
+            util.mean(), self.power.mean(), util.count, source, self.reach_ms, copies_pct
+        )
 
 
 def means_by_gpu(

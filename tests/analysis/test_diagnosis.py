@@ -183,6 +183,24 @@ def test_a_driver_that_gives_0_while_kernels_run_overrules_nothing() -> None:
     assert any("measured the GPU busy 0.0 %" in line for line in idle.evidence)
 
 
+@pytest.mark.parametrize(
+    ("copies_pct", "waits_for", "words"),
+    [
+        (30.0, "copies", "they explain most of what lies between"),
+        (8.0, "the CPU", "of the 45.0 points between, the CPU has the larger part"),
+    ],
+)
+def test_copies_that_were_measured_settle_what_the_gpu_waits_for(
+    copies_pct: float, waits_for: str, words: str
+) -> None:
+    seen = Measured(util_pct=40.0, power_w=None, source="gpm", samples=60, copies_pct=copies_pct)
+    found = judged({"kernel": 85, "barrier": 15}, measured=seen)
+    assert found.bottleneck == "cpu-memory"
+    assert found.confidence > 0.6  # the contract's bound is for copies that weren't measured
+    assert f"the GPU waits for {waits_for} inside its stages" in found.sentence
+    assert any(words in text for text in found.evidence)
+
+
 def test_without_a_measurement_the_log_alone_can_t_tell() -> None:
     found = judged({"kernel": 95, "barrier": 5})
     assert any("log alone can't tell" in line for line in found.evidence)

@@ -163,3 +163,12 @@ def test_pressure_says_whether_cores_are_short(cpu: float | None, words: str) ->
     assert words in text
     assert bool(text) == bool(words)
     assert pressure(None) == ""
+
+
+def test_the_bus_and_shootdowns_are_told_where_they_were_read() -> None:
+    busy = Host(psi_cpu_pct=5.0, memory_bandwidth_bytes_per_s=287.4e9, tlb_shootdowns_per_s=2.5e6)
+    said = pressure(busy)
+    assert "memory carries 287 GB/s" in said
+    assert "2500000 TLB shootdowns a second interrupt every core" in said
+    calm = pressure(Host(psi_cpu_pct=5.0, tlb_shootdowns_per_s=20_000.0))
+    assert "TLB" not in calm

@@ -72,3 +72,30 @@ def test_copies_are_measured_in_their_direction_with_their_headers() -> None:
         copied = (phase["copied_to_device_bytes_per_s"], phase["copied_to_host_bytes_per_s"])
         assert 1.04 * copied[0] < to_device < 1.04 * copied[0] + 0.1 * sum(copied), phase["phase"]
         assert copied[1] <= to_host < 1.04 * copied[1] + 0.1 * sum(copied), phase["phase"]
+
+
+def test_copies_at_full_speed_take_nearly_all_of_the_time() -> None:
+    phases = json.loads((DATA / "copies.json").read_text())
+    shares = {}
+    for phase in phases:
+        whole = [row for row in phase["readings"][2:] if row[1] is not None]
+        readings = [
+            GpuSampled(
+                1000.0 * at,
+                0,
+                row[1],
+                "gpm",
+                row[0],
+                host_to_device_bytes_per_s=row[2],
+                pcie_gen=5,
+                pcie_width=16,
+            )
+            for at, row in enumerate(whole, 1)
+        ]
+        means = means_by_gpu(readings, {0: (0.0, 1000.0 * len(whole))})[0]
+        assert means.copies_pct is not None
+        shares[phase["copied_to_device_bytes_per_s"]] = means.copies_pct
+    least, paced, full = (shares[rate] for rate in sorted(shares))
+    assert full > 90.0  # one copy after the other
+    assert paced == pytest.approx(100.0 * 256 / 1024 * 1024**3 / 0.05 / 58e9, abs=3.0)
+    assert least < 2.0

@@ -161,6 +161,17 @@ def read_log(blocks: Sequence[bytes]) -> list[str]:
 # ---------------------------------------------------------------- the format
 
 
+def test_readings_kept_for_means_keep_what_copies_took() -> None:
+    kept = KeptReadings()
+    reading = GPU._replace(host_to_device_bytes_per_s=31.5e9, pcie_gen=5, pcie_width=16)
+    kept.add(reading)
+    kept.add(GPU._replace(at_ms=T0_MS + 1000.0))
+    first, second = kept
+    assert first.copies_pct == reading.copies_pct == pytest.approx(50.0, abs=0.1)
+    assert second.copies_pct is None
+    assert second.power_w == 312.5
+
+
 def test_processes_of_a_card_come_back_as_they_were() -> None:
     processes = (
         GpuProcess(4711, 40 << 30, "cuzk-daemon"),
