@@ -305,11 +305,7 @@ def sample(
     after it. A note comes when what it says changes. Nothing is raised: without a library, a
     driver or a card there is one note and another try after `RETRY_MS`.
     """
-    if not state.cards:
-        now_ms = clock()
-        if _waits(state.retry_at_ms, now_ms, RETRY_MS):
-            return
-        yield from _start(reader, now_ms, state)
+    yield from find_cards(reader, clock, state)
     for card in state.cards:
         try:
             yield from _sample_card(reader, clock, state, card)
@@ -317,6 +313,15 @@ def sample(
             yield from _forget_cards(state, clock())
             yield from _unavailable(state, clock(), f"NVML stopped answering: {error}")
             return
+
+
+def find_cards(
+    reader: GpuReader, clock: Callable[[], float], state: SamplerState
+) -> Iterator[GpuSampled | GpuSamplerNote]:
+    """Do the step's first part: look for cards while none are known, at most every `RETRY_MS`."""
+    now_ms = clock()
+    if not state.cards and not _waits(state.retry_at_ms, now_ms, RETRY_MS):
+        yield from _start(reader, now_ms, state)
 
 
 def _start(
@@ -721,12 +726,14 @@ class NvmlSampler(threading.Thread):
         while not self._stop_event.is_set():
             began_ms = self._clock()
             try:
+                for event in find_cards(reader, self._clock, self._state):
+                    self._events.put(event)
+                if len(self._state.cards) > 1:
+                    self._share_out(reader)
                 for event in sample(reader, self._clock, self._state):
                     self._events.put(event)
             except Exception as error:  # noqa: BLE001  # a fault here must not end the readings
                 self._break_off(" ".join(f"{type(error).__name__}: {error}".split()))
-            if len(self._state.cards) > 1:
-                self._share_out(reader)
             spent_s = max(0.0, (self._clock() - began_ms) / 1000.0)
             self._stop_event.wait(max(0.0, self._period_s - spent_s))
 
