@@ -33,7 +33,15 @@ from cuzktop.parse import timing
 from cuzktop.parse.prefix import split_prefix
 from cuzktop.parse.text import ANSI, ESC, line_us
 from cuzktop.parse.timeline import TimelineEvent, parse_timeline
-from cuzktop.parse.tracing import LAST_STEP, QUIET, WANTED_AT, TracingReader
+from cuzktop.parse.tracing import (
+    ENGINE_HEAD,
+    ENGINE_KEYS,
+    ENGINE_MESSAGE_AT,
+    LAST_STEP,
+    QUIET,
+    WANTED_AT,
+    TracingReader,
+)
 from cuzktop.settings import MAX_LINE_BYTES
 
 MAX_INTRUDERS = 64  # lines between a torn line's head and its rest; more means the rest is lost
@@ -235,7 +243,13 @@ class LogScanner:
         for line in lines:
             head = line[:5]  # nearly all lines begin in one of three ways
             if head == b"\x1b[2m2":
-                if line[WANTED_AT] in wanted or self._anonymous or line[41:46] not in QUIET:
+                target = line[WANTED_AT]
+                if (
+                    (target == ENGINE_HEAD and line[ENGINE_MESSAGE_AT] in ENGINE_KEYS)
+                    or (target in wanted and target != ENGINE_HEAD)
+                    or self._anonymous
+                    or line[41:46] not in QUIET
+                ):
                     self._tracing_line(line, out)
                 else:  # noise: only its time may be asked for
                     self._unticked = line
@@ -346,20 +360,8 @@ class LogScanner:
         self._newest_ms = 0
 
     def _timing(self, line: bytes, out: list[LogEvent]) -> None:
-        if line.startswith(b"CUZK_NTT_H: "):
-            self._seen("ntt", 28, LAST_STEP, out)
-            return
-        if not line.startswith(b"CUZK_TIMING: "):
-            self.counts.unknown_timing += 1
-            return
-        try:
-            event = timing.parse_timing(line)
-        except ValueError:
-            key = line[13:20]
-            if key in timing.RULES:
-                self._unparsed(line, "a CUZK_TIMING line with values that can't be read", out)
-            else:
-                self.counts.unknown_timing += 1
+        event = timing.usual_timing(line) or self._unusual_timing(line, out)
+        if event is None:
             return
         self.counts.timing += 1
         if self._unticked is not None:
@@ -374,6 +376,22 @@ class LogScanner:
                 self._seen(*mark, out)
         out.append(event)
         self._anonymous = True
+
+    def _unusual_timing(self, line: bytes, out: list[LogEvent]) -> LogEvent | None:
+        if line.startswith(b"CUZK_NTT_H: "):
+            self._seen("ntt", 28, LAST_STEP, out)
+            return None
+        if not line.startswith(timing.HEAD):
+            self.counts.unknown_timing += 1
+            return None
+        try:
+            return timing.parse_timing(line)
+        except ValueError:
+            if line[13:20] in timing.RULES:
+                self._unparsed(line, "a CUZK_TIMING line with values that can't be read", out)
+            else:
+                self.counts.unknown_timing += 1
+            return None
 
     def _timeline(self, line: bytes, out: list[LogEvent]) -> None:
         event = parse_timeline(line)

@@ -495,7 +495,7 @@ def _compiled(pattern: bytes) -> re.Pattern[bytes]:
 ONCE = frozenset({PIPELINE + b" GPU prove co", ENGINE + b" pacer: statu"})
 """Messages whose only use is a fingerprint: one of each is enough for a run."""
 
-_ENGINE_KEYS = {key[len(ENGINE) + 1 :]: key for key in _RULES if key.startswith(ENGINE + b" ")}
+ENGINE_KEYS = {key[len(ENGINE) + 1 :]: key for key in _RULES if key.startswith(ENGINE + b" ")}
 """A message of the engine without a span → its key."""
 
 _SPAN_NAMES = (
@@ -519,6 +519,8 @@ def _coloured(word: bytes) -> bytes:
     return (word + b"\x1b[0m\x1b")[: WANTED_AT.stop - WANTED_AT.start]
 
 
+ENGINE_HEAD = _coloured(ENGINE)
+ENGINE_MESSAGE_AT = slice(86, 98)  # of a coloured line of the engine outside of any span
 _PIPELINE_HEAD = _coloured(PIPELINE)
 _WANTED = frozenset(map(_coloured, (ENGINE, PIPELINE, SCHEDULER, DAEMON, *_SPAN_NAMES)))
 
@@ -530,7 +532,7 @@ def _coloured_key(line: bytes) -> bytes | None:
         return None
     if line.startswith(_ENGINE_ANSI, target):
         at = target + len(_ENGINE_ANSI)
-        return _ENGINE_KEYS.get(line[at : at + _MESSAGE_HEAD])
+        return ENGINE_KEYS.get(line[at : at + _MESSAGE_HEAD])
     end = line.find(b"\x1b", target + 4)
     return line[target + 4 : end] + line[end + 13 : end + 14 + _MESSAGE_HEAD]
 
@@ -629,8 +631,8 @@ class TracingReader:
                 if line[WANTED_AT] not in self.wanted:
                     return None
                 if line.startswith(_ENGINE_ANSI, 51):
-                    head = line[86:98]
-                    key = _ENGINE_KEYS.get(head)
+                    head = line[ENGINE_MESSAGE_AT]
+                    key = ENGINE_KEYS.get(head)
                 else:
                     key = _coloured_key(line)
                     head = b"" if key is None else key[-_MESSAGE_HEAD:]
@@ -639,7 +641,7 @@ class TracingReader:
                     return None
                 if line.startswith(_ENGINE_PLAIN, 34):
                     head = line[53:65]
-                    key = _ENGINE_KEYS.get(head)
+                    key = ENGINE_KEYS.get(head)
                 else:
                     key = _plain_key(line[34:])
                     head = b"" if key is None else key[-_MESSAGE_HEAD:]
