@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from operator import attrgetter
 
@@ -32,6 +32,7 @@ COLD_STAGES = frozenset(STAGES) - {"synth_ms", "queue_ms"}
 """What a GPU's first call distorts: module load, first allocations, the SRS still being read."""
 
 
+COUNTED_AT_A_TIME = 256
 _figures_of = attrgetter(*STAGES)
 Counts = Mapping[int, int]
 """How often each figure occurred."""
@@ -44,48 +45,50 @@ class StageTable:
     room than one of hours.
     """
 
-    __slots__ = ("_counts", "_seen", "cpu")
+    __slots__ = ("_counts", "_seen", "_uncounted", "cpu")
 
     def __init__(self) -> None:
         """No partition has finished."""
-        self._counts: tuple[defaultdict[int, int], ...] = tuple(defaultdict(int) for _ in STAGES)
+        self._counts: dict[str, Counter[int]] = {stage: Counter() for stage in STAGES}
+        self._uncounted: list[tuple[int | None, ...]] = []  # many are counted for little more
         self._seen: set[int | None] = set()
         self.cpu = CpuTable()
 
     def add(self, row: PartitionRow) -> None:
         """Count a finished partition."""
+        figures = _figures_of(row)
         cold = row.gpu not in self._seen
-        self._seen.add(row.gpu)
-        for counts, figure in zip(self._counts, _figures_of(row), strict=True):
-            if figure is not None:
-                counts[figure] += 1
         if cold:
-            for stage, counts in self._of_stages():
-                if stage in COLD_STAGES:
-                    _take_back(counts, getattr(row, stage))
+            self._seen.add(row.gpu)
+            figures = tuple(
+                None if stage in COLD_STAGES else figure
+                for stage, figure in zip(STAGES, figures, strict=True)
+            )
+        self._uncounted.append(figures)
+        if len(self._uncounted) >= COUNTED_AT_A_TIME:
+            self._count()
         self.cpu.add(row, cold=cold)
+
+    def _count(self) -> None:
+        if self._uncounted:
+            columns = zip(*self._uncounted, strict=True)
+            for counts, column in zip(self._counts.values(), columns, strict=True):
+                counts.update([figure for figure in column if figure is not None])
+            self._uncounted.clear()
 
     def stats(self) -> Mapping[str, StageStats]:
         """Count, p50, p95 and max of each stage that has a figure."""
-        return {stage: _stats(counts) for stage, counts in self._of_stages() if counts}
+        self._count()
+        return {stage: _stats(counts) for stage, counts in self._counts.items() if counts}
 
     def means(self) -> Mapping[str, float]:
         """The mean of each stage that has a figure."""
+        self._count()
         return {
-            stage: sum(figure * count for figure, count in counts.items()) / sum(counts.values())
-            for stage, counts in self._of_stages()
+            stage: sum(figure * count for figure, count in counts.items()) / counts.total()
+            for stage, counts in self._counts.items()
             if counts
         }
-
-    def _of_stages(self) -> Iterator[tuple[str, defaultdict[int, int]]]:
-        return zip(STAGES, self._counts, strict=True)
-
-
-def _take_back(counts: defaultdict[int, int], figure: int | None) -> None:
-    if figure is not None:
-        counts[figure] -= 1
-        if not counts[figure]:
-            del counts[figure]
 
 
 def _stats(counts: Counts) -> StageStats:

@@ -81,6 +81,7 @@ class Attributor:
         """Begin with no lines and no calls."""
         self._on_settled = on_settled
         self._tape = Tape()
+        self.clocked = self._tape.clocked
         self.waiting: list[Call] = []  # open or unsettled, by GPU_START
         self.lock_lines = False  # S41 and newer
         self.contiguous = False  # S16–S18: a call's lines stand together
@@ -109,7 +110,7 @@ class Attributor:
     def add(self, kind: int, a: int, b: int, clock: float) -> None:
         """An anonymous line was read; `clock` is the newest time before it."""
         line = self._tape.add(kind, a, b, clock)
-        if kind in (C4, C7, C10):
+        if not self.lock_lines and kind in (C4, C7, C10):
             self.lock_lines = True
         if self.contiguous:
             if kind == C1:
@@ -118,10 +119,6 @@ class Attributor:
             if kind == C11:
                 self._loose.append(self._growing)
                 self._growing = {}
-
-    def clocked(self, at: float) -> None:
-        """A line with a clock was read: what came before it was written by then."""
-        self._tape.clocked(at)
 
     def sequence(self) -> int:
         """The place of the next anonymous line: orders calls and lines in the file."""

@@ -92,24 +92,25 @@ class Model:
 
     # ------------------------------------------------------------ time
 
-    def _at(self, wall_us: int) -> float | None:
-        """A wall-clock time on the run's clock; None as long as its zero is unknown."""
-        epoch = self.run.epoch_us
-        return None if epoch is None else (wall_us - epoch) / 1000.0
-
     def _wall(self, wall_us: int) -> float | None:
-        """A tracing line's time: moves the clock, and bounds the lines before it."""
+        """A tracing line's time: moves the clock, and bounds the lines before it.
+
+        The same on the run's clock; None as long as its zero is unknown.
+        """
         run = self.run
         run.tracing_seen = True
         if run.first_wall_us is None:
             run.first_wall_us = wall_us
-        at = self._at(wall_us)
-        if at is not None:
-            if run.timeline_seen and at < run.newest_ms - STEP_MS:
-                self._lose_anchor()
-                return None
-            run.wall_ms = at
-            self._clock(at)
+        if run.epoch_us is None:
+            return None
+        at = (wall_us - run.epoch_us) / 1000.0
+        if run.timeline_seen and at < run.newest_ms - STEP_MS:
+            self._lose_anchor()
+            return None
+        run.wall_ms = at
+        self.attributor.clocked(at)
+        if at > run.clock:
+            run.clock = at
         return at
 
     def _lose_anchor(self) -> None:
@@ -118,12 +119,6 @@ class Model:
         run.epoch_us, run.epoch_known = None, False
         run.epoch_lo, run.epoch_hi = float("-inf"), float("inf")
         run.clock, run.wall_ms = float(run.newest_ms), 0.0
-
-    def _clock(self, at: float) -> None:
-        run = self.run
-        self.attributor.clocked(at)
-        if at > run.clock:
-            run.clock = at
 
     def _offset(self, at_ms: int) -> None:
         """A TIMELINE line's time; a fall by seconds means that the daemon was started anew."""

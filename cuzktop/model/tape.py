@@ -38,11 +38,12 @@ class Tape:
 
     def add(self, kind: int, a: int, b: int, clock: float) -> Line:
         """A line was read; `clock` is the newest time before it."""
-        line = Line(kind, a, b, self.end(), clock)
-        self._lines.append(line)
+        lines = self._lines
+        line = Line(kind, a, b, self._base + len(lines), clock)
+        lines.append(line)
         self._unbounded.append(line)
         self.pools[kind].append(line)
-        if len(self._lines) > 2 * KEEP_LINES:
+        if len(lines) > 2 * KEEP_LINES:
             self._drop(KEEP_LINES)
         return line
 
