@@ -20,7 +20,7 @@ from cuzktop.picture import Picture
 from cuzktop.sources.replay import DEFAULT_DEMO, demo
 from cuzktop.tui.app import CuzktopApp
 
-UNTIL = b"TIMELINE,333684,"  # a call at the barrier, work queued, syntheses in flight
+UNTIL = b"TIMELINE,502954,"  # a call at the barrier, work queued, syntheses in flight
 SIZE = (112, 34)
 PICTURE = Path(__file__).with_name("screenshot.svg")
 

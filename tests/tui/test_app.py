@@ -225,6 +225,26 @@ async def test_help_opens_and_closes() -> None:
         assert not isinstance(app.screen, Window)
 
 
+async def test_a_window_is_scrolled_by_every_key_that_moves_and_nothing_under_it_is() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await show(pilot, busy())
+        await pilot.press("question_mark")
+        await pilot.pause()
+        tops = []
+        for key in ("down", "j", "pagedown", "pageup", "up", "k", "end", "home", "G", "g"):
+            await pilot.press(key)
+            await pilot.pause()
+            tops.append(int(app.screen.query_one("#window").scroll_y))
+        assert tops[:2] == [1, 2]
+        assert tops[2] > 15
+        assert tops[3:6] == [2, 1, 0]
+        assert tops[6] == tops[8] > tops[2]
+        assert tops[7] == tops[9] == 0
+        await pilot.press("escape")
+        assert table(app).selected is None
+
+
 async def test_plus_and_minus_tell_the_interval() -> None:
     told: list[float] = []
     app = CuzktopApp(Settings(interval_s=1.0), on_interval=told.append)

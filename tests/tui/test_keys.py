@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from cuzktop.dataclass import replace
 from cuzktop.tui.app import CuzktopApp
 from cuzktop.tui.keys import KEYS, VIEWS, markdown_table
 from cuzktop.tui.views import view_class
 from cuzktop.tui.views.base import Acting
 from cuzktop.tui.widgets.overview import Overview
-from cuzktop.tui.widgets.windows import help_lines
+from cuzktop.tui.widgets.windows import alert_lines, help_lines, verdict_lines
+from tests.tui.frames import failures
 
 
 async def test_the_palette_has_every_action() -> None:
@@ -45,5 +47,10 @@ def test_help_and_readme_list_every_key() -> None:
         assert key.says in markdown_table()
 
 
-def test_help_fits_the_smallest_usual_terminal() -> None:
-    assert max(map(len, help_lines())) <= 76
+def test_windows_fit_the_smallest_usual_terminal() -> None:
+    long = failures()
+    long = replace(
+        long, alerts=tuple(replace(one, text=9 * "out of memory ") for one in long.alerts)
+    )
+    for lines in (help_lines(), verdict_lines(long), alert_lines(long)):
+        assert max(map(len, lines)) <= 74  # of 80, without frame and scroll bar

@@ -118,6 +118,25 @@ def test_more_room_for_the_verdict_brings_advice_and_evidence() -> None:
     assert "· barrier 43.9 % of the last 60 s" in shown
 
 
+def test_what_to_try_is_said_whole_or_short_but_not_cut() -> None:
+    advice = (
+        "Lower partition_workers by a quarter: fewer syntheses leave CPU and memory bandwidth to"
+        " prep_msm. Its p50 should fall; if it doesn't, memory bandwidth is not what it waits for."
+    )
+    doubt = " Can't tell for sure yet, 7 of 10 proofs."
+    verdict = busy().verdict
+    frame = replace(
+        busy(), verdict=replace(verdict, sentence=verdict.sentence + doubt, advice=(advice,))
+    )
+    lines = text(draw_verdict(frame, 80, 3)).splitlines()
+    assert lines[1].rstrip().endswith("memory bandwidth.")  # the doubt is in the figure before
+    assert lines[2].rstrip() == " → Lower partition_workers by a quarter (press 6 for why)"
+    shown = " ".join(text(draw_verdict(frame, 80, 5)).split())
+    assert "bandwidth to prep_msm (press 6 for why, and what would prove it wrong)" in shown
+    assert advice in " ".join(text(draw_verdict(frame, 150, 4)).split())
+    assert doubt.strip() in " ".join(text(draw_verdict(frame, 150, 4)).split())
+
+
 def test_a_verdict_that_is_not_sure_gives_no_figure() -> None:
     assert "sure" not in text(draw_verdict(no_timing(), 80, 2))
 

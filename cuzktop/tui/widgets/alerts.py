@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 from cuzktop.dataclass import dataclass
 from cuzktop.frame import Alert, Frame
@@ -70,6 +71,7 @@ def when(one: Told, now_ms: float) -> str:
     return " ".join(words)
 
 
+@lru_cache(maxsize=1)  # the layout asks, too
 def notice(frame: Frame) -> tuple[str, str, str] | None:
     """The one thing beside the verdict worth a line: its level, since when, and its text.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from cuzktop.frame import Frame, Verdict
 from cuzktop.tui.messages import Opened
 from cuzktop.tui.widgets.alerts import LEVELS, notice
@@ -21,7 +23,7 @@ BADGES = {
 }
 
 
-MORE = "6 tells why"  # the view that has all of the verdict
+MORE = "press 6 for why"  # the view that has all of the verdict
 
 
 def certainty(verdict: Verdict) -> str:
@@ -48,9 +50,9 @@ def draw_verdict(frame: Frame, width: int, height: int) -> list[Line]:
         for text in texts:
             if room <= 0:
                 return lines
-            if room == 1 and glyph == "→":
-                text = _in_a_line(text, max(1, width - 3))  # noqa: PLW2901 - the same, shorter
-            wrapped = wrap(text, max(1, width - 3), max(1, width - 3), min(room, 2))
+            words = max(1, width - 3)
+            shown = _in_short(text, words, min(room, 2)) if glyph == "→" else text
+            wrapped = wrap(shown, words, words, min(room, 2))
             lines += [
                 clip(((f" {glyph if y == 0 else ' '} ", "muted"), (part, "text")), width)
                 for y, part in enumerate(wrapped)
@@ -59,26 +61,36 @@ def draw_verdict(frame: Frame, width: int, height: int) -> list[Line]:
     return lines
 
 
+def _fits(text: str, first: int, rest: int, rows: int) -> bool:
+    return wrap(text, first, rest, rows) == wrap(text, first, rest, rows + 1)
+
+
 def _that_fits(text: str, first: int, rest: int, rows: int) -> str:
     """`text` without the last sentences if it fits then; as it is if that doesn't help."""
     shorter = text
-    while shorter and wrap(shorter, first, rest, rows) != wrap(shorter, first, rest, 99):
+    while shorter and not _fits(shorter, first, rest, rows):
         shorter = shorter.rpartition(". ")[0]
     return text if shorter in {"", text} else f"{shorter}."
 
 
-def _in_a_line(text: str, width: int) -> str:
-    """An advice in a line: whole, or what to do without the reasons, which view 6 has."""
-    if width_of(text) <= width:
+def _in_short(text: str, width: int, rows: int) -> str:
+    """An advice: whole, or what to do with as many of its reasons as fit; view 6 has all."""
+    if _fits(text, width, width, rows):
         return text
-    cuts = [at for mark in (": ", "; ", ". ") if (at := text.find(mark)) > 0]
-    if not cuts:
-        return text
-    short = text[: min(cuts)]
+    ends = {at for mark in (": ", "; ", ". ") for at in _all(text, mark)}
     for more in (f" ({MORE}, and what would prove it wrong)", f" ({MORE})"):
-        if width_of(short + more) <= width:
-            return short + more
+        for at in sorted(ends, reverse=True):
+            if _fits(text[:at] + more, width, width, rows):
+                return text[:at] + more
     return text
+
+
+def _all(text: str, mark: str) -> Iterator[int]:
+    """Where `mark` stands in `text`."""
+    at = text.find(mark)
+    while at >= 0:
+        yield at
+        at = text.find(mark, at + 1)
 
 
 def draw_notice(frame: Frame, width: int, height: int) -> list[Line]:

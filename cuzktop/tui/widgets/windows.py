@@ -21,6 +21,8 @@ from cuzktop.tui.widgets.jobs import CELLS
 from cuzktop.tui.widgets.lines import Lines
 from cuzktop.tui.widgets.verdict import certainty
 
+WIDTH = 74  # of 80 cells, without frame and scroll bar
+
 
 class Page(Lines):
     """The lines of a window, all of them: the frame around it scrolls."""
@@ -44,10 +46,12 @@ class Window(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter,question_mark", "dismiss", "Close", show=False),
-        Binding("j", "scroll('down')", show=False),
-        Binding("k", "scroll('up')", show=False),
-        Binding("g", "scroll('home')", show=False),
-        Binding("G", "scroll('end')", show=False),
+        Binding("j,down", "scroll('down')", show=False),
+        Binding("k,up", "scroll('up')", show=False),
+        Binding("g,home", "scroll('home')", show=False),
+        Binding("G,end", "scroll('end')", show=False),
+        Binding("pagedown", "scroll('page_down')", show=False),
+        Binding("pageup", "scroll('page_up')", show=False),
     ]
 
     def __init__(
@@ -74,16 +78,17 @@ class Window(ModalScreen[None]):
             yield Page(self.body, ascii_only=self.ascii_only)
 
     def action_scroll(self, where: str) -> None:
-        """Scroll the text: down, up, home or end."""
+        """Scroll the text: by a line or a page, or to an end of it."""
         window = self.query_one("#window", VerticalScroll)
-        if where == "down":
-            window.scroll_down(animate=False)
-        elif where == "up":
-            window.scroll_up(animate=False)
-        elif where == "home":
-            window.scroll_home(animate=False)
-        else:
-            window.scroll_end(animate=False)
+        scroll = {
+            "down": window.scroll_down,
+            "up": window.scroll_up,
+            "home": window.scroll_home,
+            "end": window.scroll_end,
+            "page_down": window.scroll_page_down,
+            "page_up": window.scroll_page_up,
+        }[where]
+        scroll(animate=False)
 
 
 def _as_body(texts: Sequence[str]) -> Body:
@@ -109,8 +114,8 @@ def help_lines() -> list[str]:
     cells = [f"{glyph} {fit(name, 12)}" for glyph, _style, name in CELLS.values()]
     lines += ["  " + "".join(cells[start : start + 4]) for start in range(0, len(cells), 4)]
     lines += ["", "Whose a CUZK_TIMING line is: the log doesn't say"]
-    lines += ["  =  exact: no other assignment fits the log    ~  the likeliest of several"]
-    lines += ["  ~ before a figure: derived, not printed by this daemon        –  not known"]
+    lines += ["  =  exact: no other assignment fits the log   ~  the likeliest of several"]
+    lines += ["  ~  before a figure: derived, this daemon doesn't print it   –  not known"]
     lines += ["", "Ladder: bracket ≥ lock held ≥ GPU section ≥ kernel, over the same window."]
     lines += ["A full bracket can be an idle GPU; only the kernel step is GPU work."]
     return lines
@@ -119,7 +124,7 @@ def help_lines() -> list[str]:
 def verdict_lines(frame: Frame) -> list[str]:
     """The verdict with all its evidence and advice."""
     verdict = frame.verdict
-    lines = list(wrap(verdict.sentence, 76, 76, 6))
+    lines = list(wrap(verdict.sentence, WIDTH, WIDTH, 6))
     sure = certainty(verdict)
     lines += ["", f"{verdict.bottleneck}, {sure}" if sure else verdict.bottleneck]
     for heading, texts in (("because", verdict.evidence), ("try", verdict.advice)):
@@ -128,17 +133,17 @@ def verdict_lines(frame: Frame) -> list[str]:
         for text in texts:
             lines += [
                 f"  {'·' if at == 0 else ' '} {line}"
-                for at, line in enumerate(wrap(text, 72, 72, 8))
+                for at, line in enumerate(wrap(text, WIDTH - 4, WIDTH - 4, 8))
             ]
     return lines
 
 
 def alert_lines(frame: Frame) -> list[str]:
     """All alerts: what lasts, then the newest first; and what the source lacks."""
-    lines = list(wrap(frame.source.note, 76, 76, 6)) if frame.source.note else []
+    lines = list(wrap(frame.source.note, WIDTH, WIDTH, 6)) if frame.source.note else []
     told = [(one, when(one, frame.present_ms)) for one in merged(frame.alerts)]
     column = max((len(words) for _one, words in told), default=0)
-    room = max(20, 74 - column)
+    room = max(20, WIDTH - column - 4)
     for one, words in told:
         glyph = LEVELS.get(one.level, LEVELS["info"])[0]
         for at, line in enumerate(wrap(one.text, room, room, 12)):
