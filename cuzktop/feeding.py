@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
+from cuzktop.deck import Deck, Junction, Tape
 from cuzktop.engine import Engine, Inbox
 from cuzktop.errors import SourceUnreadableError
 from cuzktop.events import GpuSampled, SourceNote
@@ -75,6 +76,15 @@ class Feeding:
         self._played = settings.demo is not None or is_recording
         self._status = None if self._played else status
         self._clock = wall_ms
+        self._junction = Junction(self._scanner)
+        self._tape = Tape(
+            self._junction,
+            log=title,
+            wall_ms=wall_ms,
+            on_failure=lambda text: self._inbox.put([SourceNote(wall_ms(), "error", text)]),
+        )
+        self._emit = self._tape.emitting(self._inbox.emit)
+        self.deck = Deck(tape=self._tape)
         if log.unsure:
             self._inbox.put([SourceNote(wall_ms(), "warning", log.note)])
         self._source = self._source_of(settings, log)
@@ -118,6 +128,7 @@ class Feeding:
             stay=settings.demo is None,
         )
         self._clock = replay.now_ms
+        self.deck = Deck(replay)
         if settings.demo is not None and self._samples is None:
             self._picture.sampler_note = "this demo has no GPU readings"
         return replay
@@ -132,8 +143,8 @@ class Feeding:
             since_s = max(0.0, instant_ms(settings.since, self._wall_ms()) / 1000.0)
         return JournalReader(
             unit,
-            self._scanner,
-            self._inbox.emit,
+            self._junction,
+            self._emit,
             clock=self._wall_ms,
             user=user,
             since_s=since_s,
@@ -159,8 +170,8 @@ class Feeding:
         named = {} if name is None else {"name": name}
         return StreamReader(
             descriptor,
-            self._scanner,
-            self._inbox.emit,
+            self._junction,
+            self._emit,
             clock=self._wall_ms,
             on_idle=self._scanner.half_line,
             **named,
@@ -178,8 +189,8 @@ class Feeding:
 
         return LogTail(
             log.path,
-            self._scanner,
-            self._inbox.emit,
+            self._junction,
+            self._emit,
             clock=self._wall_ms,
             since=EVERYTHING if log.rotated and since is None else since,
             before=before if log.rotated else None,
@@ -200,7 +211,7 @@ class Feeding:
         self._source.start()
         self._engine.start()
         wall_ms, stop, pid = self._wall_ms, self._stop, self._log.pid
-        readings = Singles(self._inbox.lay_beside)
+        readings = Singles(self._tape.emitting(self._inbox.lay_beside))
         daemon_pid: Callable[[], int | None] = lambda: pid  # noqa: E731
         if not self._played or self._settings.demo is not None:
             from cuzktop.sources.host import HostSampler  # noqa: PLC0415
@@ -229,3 +240,4 @@ class Feeding:
         self._stop.set()
         self._source.stop()
         self._engine.stop()
+        self._tape.end()

@@ -70,6 +70,7 @@ def run_live(
             glance=glance,
         )
         app.on_interval = feeding.set_interval
+        app.deck = feeding.deck
         return feeding
 
     # What may fail to be opened is opened before the screen; a plain log was, just now.

@@ -35,6 +35,7 @@ MAY_IMPORT = {
         "reading",
         "units",
     },
+    "deck": {"errors", "events", "sources", "units"},
     "doctor": {"__init__", "errors", "model", "parse", "sources", "units"},
     "engine": {"events", "frame", "picture", "watch"},
     "watch": {"frame", "units"},

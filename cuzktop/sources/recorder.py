@@ -50,12 +50,17 @@ class RecordingTap:
         parser: LogParser,
         clock: Callable[[], float],
         writer: RecordingWriter | None = None,
+        *,
+        in_line: bool = False,
     ) -> None:
-        """Pass everything on to `parser`; record to `writer` from the first byte, if given."""
+        """Pass everything on to `parser`; record to `writer` from the first byte, if given.
+
+        `in_line`: what comes first is the rest of a line.
+        """
         self._parser = parser
         self._clock = clock
         self._writer = writer
-        self._in_line = False  # the log stands inside a line
+        self._in_line = in_line  # the log stands inside a line
         self._skipping = False  # the recording began there: up to the line's end
 
     @property

@@ -25,6 +25,7 @@ from textual.screen import Screen
 from cuzktop.frame import Frame
 from cuzktop.settings import DEFAULT_INTERVAL_S, Settings
 from cuzktop.tui import preferences
+from cuzktop.tui.deck import Deck
 from cuzktop.tui.driver import ForgivingDriver
 from cuzktop.tui.keys import KEYS
 from cuzktop.tui.messages import Body, Opened, PartitionOpened, Said, Selected, TextOpened
@@ -42,6 +43,11 @@ from cuzktop.tui.widgets.lines import EMPTY, Palette
 from cuzktop.tui.widgets.overview import Overview
 from cuzktop.tui.widgets.verdict import VerdictPanel
 from cuzktop.tui.widgets.windows import Window, alert_lines, help_lines, verdict_lines
+
+
+def _nothing(_text: str) -> None:
+    """What is typed matters at its end."""
+
 
 PLAIN = frozenset(theme.name for theme in THEMES if not theme.ansi)
 INTERVALS_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
@@ -126,6 +132,7 @@ class CuzktopApp(App[None]):
         self.set_reactive(CuzktopApp.interval_s, settings.interval_s or DEFAULT_INTERVAL_S)
         self.set_class(not colour, "-no-colour")
         self.set_class(self.ascii_only, "-ascii")
+        self.deck: Deck | None = None
         self._latest = EMPTY
         self.selected: PartitionKey | None = None
         self._moment: float | None = None  # of what is selected, or the time line's cursor
@@ -209,6 +216,7 @@ class CuzktopApp(App[None]):
 
     def watch_frame(self, frame: Frame) -> None:
         """Give the frame to the view that is seen and to the footer; the others cost nothing."""
+        self._show_deck()
         self.brush.wet = self._lies_open()
         for panel in (self._panels.get(self._view), self._footer):
             if panel is not None:
@@ -244,8 +252,62 @@ class CuzktopApp(App[None]):
     # ------------------------------------------------------------------------------ actions
 
     def action_pause(self) -> None:
-        """Freeze the picture, or let it go on."""
-        self.paused = not self.paused
+        """Freeze the picture, or let it go on; what is played stands instead, and can be moved."""
+        if self.deck is not None and self.deck.plays:
+            self._play(self.deck.pause())
+        else:
+            self.paused = not self.paused
+
+    def _play(self, said: str) -> None:
+        """Show what a key did to what is played or recorded."""
+        if said:
+            self._say(said)
+        self._show_deck()
+
+    def _show_deck(self) -> None:
+        if self._footer is not None and self.deck is not None:
+            self._footer.deck = self.deck.badge()
+
+    def action_play_back(self) -> None:
+        """Ten seconds back."""
+        if self.deck is not None:
+            self._play(self.deck.step(-1))
+
+    def action_play_on(self) -> None:
+        """Ten seconds on."""
+        if self.deck is not None:
+            self._play(self.deck.step(1))
+
+    def action_play_slower(self) -> None:
+        """Play at the next lower speed."""
+        if self.deck is not None:
+            self._play(self.deck.change_speed(-1))
+
+    def action_play_faster(self) -> None:
+        """Play at the next higher speed."""
+        if self.deck is not None:
+            self._play(self.deck.change_speed(1))
+
+    def action_play_at(self) -> None:
+        """Ask for a time, and go there."""
+        deck = self.deck
+        if deck is not None and not deck.plays:
+            self._play(deck.go_to(""))
+        elif deck is not None:
+            self._ask("go to @", "", _nothing, lambda text: self._play(deck.go_to(text)))
+
+    def action_record(self) -> None:
+        """Ask where to record to, and do it; or end it."""
+        deck = self.deck
+        if deck is None:
+            return
+        name = deck.new_name()
+        if deck.records:
+            self._play(deck.end_recording())
+        elif not name:
+            self._play(deck.record(""))
+        else:
+            self._ask("record to", name, _nothing, lambda text: self._play(deck.record(text)))
 
     def action_help(self) -> None:
         """Show every key."""
@@ -396,10 +458,16 @@ class CuzktopApp(App[None]):
         self._say(f"{key.shown} does nothing in this view, only {key.where}")
         return False
 
-    def _ask(self, words: str, text: str, tell: Callable[[str], None]) -> None:
+    def _ask(
+        self,
+        words: str,
+        text: str,
+        tell: Callable[[str], None],
+        keep: Callable[[str], None] = lambda _text: None,
+    ) -> None:
         if self.screen is self.screen_stack[0]:
             prompt = self.screen.query_one(Prompt)
-            prompt.ask(words, text, tell, self._panels[self._view].take_focus)
+            prompt.ask(words, text, tell, self._panels[self._view].take_focus, keep)
 
     # ------------------------------------------------------------------------------ what is kept
 

@@ -58,8 +58,19 @@ KEYS: tuple[Key, ...] = (
         for number, (name, title, says) in enumerate(VIEWS, 1)
     ),
     Key(
-        "space,p,Z", "Space  p  Z", "pause", "Pause", "freeze the picture; reading goes on", "pause"
+        "space,p,Z",
+        "Space  p  Z",
+        "pause",
+        "Pause",
+        "freeze the picture (reading goes on), or what is played",
+        "pause",
     ),
+    Key("R", "R", "record", "Record", "record log and readings to a file; again: end it"),
+    Key("comma", ",", "play_back", "Ten seconds back", "ten seconds back in what is played"),
+    Key("full_stop", ".", "play_on", "Ten seconds on", "ten seconds on in what is played"),
+    Key("at", "@", "play_at", "Go to a time", "go to a time in what is played: 90, 14:30:05"),
+    Key("left_curly_bracket", "{", "play_slower", "Play slower", "play at a lower speed"),
+    Key("right_curly_bracket", "}", "play_faster", "Play faster", "play at a higher speed"),
     Key(
         "colon,ctrl+p",
         ":  Ctrl-P",

@@ -23,6 +23,7 @@ class Prompt(Horizontal):
         self._tell: Callable[[str], None] = lambda _text: None
         self._before = ""
         self._done: Callable[[], None] = lambda: None
+        self._keep: Callable[[str], None] = lambda _text: None
 
     def compose(self) -> ComposeResult:
         """What is asked, and the line."""
@@ -37,10 +38,18 @@ class Prompt(Horizontal):
         return self.has_class("-asks")
 
     def ask(
-        self, words: str, text: str, tell: Callable[[str], None], done: Callable[[], None]
+        self,
+        words: str,
+        text: str,
+        tell: Callable[[str], None],
+        done: Callable[[], None],
+        keep: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """Ask for `words`, beginning with `text`; `tell` gets each change, `done` is the end."""
-        self._tell, self._before, self._done = tell, text, done
+        """Ask for `words`, beginning with `text`.
+
+        `tell` gets each change, `keep` what is there at Enter; `done` is the end either way.
+        """
+        self._tell, self._before, self._done, self._keep = tell, text, done, keep
         self.query_one(Label).update(f" {words} ")
         line = self.query_one(Input)
         with self.prevent(Input.Changed):
@@ -61,6 +70,7 @@ class Prompt(Horizontal):
         """Keep what was typed."""
         event.stop()
         self._close()
+        self._keep(event.value)
 
     def action_cancel(self) -> None:
         """Go back to what was there before."""

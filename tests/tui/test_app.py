@@ -215,7 +215,7 @@ async def test_help_opens_and_closes() -> None:
         await pilot.press("question_mark")
         await pilot.pause()
         assert isinstance(app.screen, Window)
-        assert "freeze the picture; reading goes on" in screen_text(app)
+        assert "freeze the picture (reading goes on)" in screen_text(app)
         await pilot.press("G")
         await pilot.pause()
         assert "A full bracket can be an idle GPU" in screen_text(app)
@@ -532,3 +532,76 @@ async def test_what_panels_write_themselves_is_what_textual_would_draw(
             assert len("".join(written)) > 500
             written_to(screen, "".join(written))
             assert screen == drawn_by_textual(app)
+
+
+class FakeDeck:
+    """Something that is played, and remembers what was asked of it."""
+
+    def __init__(self, *, plays: bool) -> None:
+        self.plays = plays
+        self.records = False
+        self.asked: list[str] = []
+
+    def _take(self, asked: str) -> str:
+        self.asked.append(asked)
+        return f"did {asked}"
+
+    def badge(self) -> str:
+        return "▶ 2× 09:07:30" if self.plays else "● REC 12K" if self.records else ""
+
+    def pause(self) -> str:
+        return self._take("pause")
+
+    def change_speed(self, by: int) -> str:
+        return self._take(f"speed {by}")
+
+    def step(self, by: int) -> str:
+        return self._take(f"step {by}")
+
+    def go_to(self, text: str) -> str:
+        return self._take(f"go to {text}")
+
+    def new_name(self) -> str:
+        return "" if self.plays else "offered.rec"
+
+    def record(self, text: str) -> str:
+        self.records = True
+        return self._take(f"record {text}")
+
+    def end_recording(self) -> str:
+        self.records = False
+        return self._take("end")
+
+
+async def test_what_is_played_is_paused_sped_up_and_moved_by_keys() -> None:
+    app = CuzktopApp()
+    deck = app.deck = FakeDeck(plays=True)
+    async with app.run_test(size=(100, 24)) as pilot:
+        await show(pilot, busy())
+        assert "▶ 2× 09:07:30" in app.query_one(FooterPanel).lines[0]
+        await pilot.press("space", "}", "{", ".", ",", "R")
+        await pilot.press("@", *"14:30", "enter")
+        await pilot.pause()
+        assert not app.paused  # its time stands, and the picture can still be moved
+        assert "did go to 14:30" in screen_text(app)
+    assert deck.asked == [
+        *("pause", "speed 1", "speed -1", "step 1", "step -1", "record "),
+        "go to 14:30",
+    ]
+
+
+async def test_recording_from_the_screen_asks_for_a_name_and_ends_by_the_same_key() -> None:
+    app = CuzktopApp()
+    deck = app.deck = FakeDeck(plays=False)
+    async with app.run_test(size=(100, 24)) as pilot:
+        await show(pilot, busy())
+        await pilot.press("R", "escape")
+        assert deck.asked == []  # called off
+        await pilot.press("R", "end", "2", "enter")
+        await pilot.pause()
+        assert deck.asked == ["record offered.rec2"]
+        await show(pilot, busy())
+        assert "● REC 12K" in app.query_one(FooterPanel).lines[0]
+        await pilot.press("R", "space")
+        assert deck.asked[1:] == ["end"]
+        assert app.paused

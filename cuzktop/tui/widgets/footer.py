@@ -36,10 +36,12 @@ def draw_footer(
     behind: int | None = None,
     view: str = "overview",
     said: str = "",
+    deck: str = "",
 ) -> list[Line]:
     """View and keys at the left, the source and our cost at the right; `behind` events if paused.
 
-    `said` answers the latest key, in the place of the source and of what else has no room.
+    `said` answers the latest key, in the place of the source and of what else has no room; `deck`
+    is what is played or recorded.
     """
     if width <= 0:
         return []
@@ -62,8 +64,10 @@ def draw_footer(
     badge: list[Span] = [(f" {name} " if width >= 100 else name, "badge-quiet")]
     if behind is not None:
         badge = [(f" PAUSED +{behind} events ", "badge-pause"), (f" {number}", "muted"), *badge[1:]]
+    if deck:
+        badge = [(f" {clean(deck)} ", "badge-pause"), (" ", "muted"), *badge]
     if width < 40:
-        badge = badge[:1] if behind is not None else [(f" {number} ", "badge-quiet")]
+        badge = badge[:1] if behind is not None or deck else [(f" {number} ", "badge-quiet")]
     if said:
         words = f" {clean(said)} "
         while left and line_width((*badge, *left)) + width_of(words) > width:
@@ -120,6 +124,7 @@ class FooterPanel(Lines):
     behind: var[int | None] = var[int | None](None)
     view: var[str] = var("overview")
     said: var[str] = var("")
+    deck: var[str] = var("")
 
     def made_of(self, frame: Frame) -> object:
         """See `Lines`: of the silence, the seconds."""
@@ -136,6 +141,7 @@ class FooterPanel(Lines):
             behind=self.behind,
             view=self.view,
             said=self.said,
+            deck=self.deck,
         )
 
     def watch_interval_s(self) -> None:
@@ -148,6 +154,10 @@ class FooterPanel(Lines):
 
     def watch_view(self) -> None:
         """Name the view and its keys."""
+        self.redraw()
+
+    def watch_deck(self) -> None:
+        """Show the new time, or how much was recorded."""
         self.redraw()
 
     def watch_said(self) -> None:
