@@ -218,11 +218,14 @@ class Attributor:
                 self._lost.append(call)
                 call.end_seq = self.sequence()
                 self._list_options(call)
-        oldest = self.sequence() - GHOST_LINES
-        self._lost = [call for call in self._lost if call.end_seq > oldest]
+        if self._lost:
+            oldest = self.sequence() - GHOST_LINES
+            self._lost = [call for call in self._lost if call.end_seq > oldest]
 
     def _forget(self) -> None:
         """Drop lines that no call to come can own: those written before all of them opened."""
+        if not self._tape.is_long():
+            return
         oldest = min((call.start_seq for call in self.waiting), default=self.sequence())
         if self._ghosts:
             oldest = min(oldest, self._ghosts[0].end_seq)
@@ -350,7 +353,7 @@ class Attributor:
         take, *kernels, release = option.lines
         if take is not None or release is not None:
             call.lock_sure = level
-        if any(line is not None for line in kernels):
+        if kernels.count(None) < len(kernels):
             call.kernel_sure = level
         if sure and option.hold is not None:
             self._holds.setdefault(call.lock, deque(maxlen=KEEP_HOLDS)).append(option.hold)
@@ -527,7 +530,7 @@ class Attributor:
         """The sets (C1, C2, C3) that could be the call's, given what is known of its kernels."""
         if not self.lock_lines:
             return self._preparations_by_block(call, full=full)
-        if call.settled or any(kind in call.lines for kind in CHAIN):
+        if call.settled or not call.lines.keys().isdisjoint(CHAIN):
             chain = tuple(call.lines.get(kind) for kind in CHAIN)
         else:
             free = _available(call.chains)
@@ -590,6 +593,11 @@ def _tie_chain(chains: Sequence[Option]) -> None:
     """Note when lines were due on which all likely chains agree: neighbours gain by it."""
     best = chains[0]
     rivals = [other for other in chains[1:] if other.cost - best.cost < TIE_MARGIN]
+    if not rivals:
+        for line, due in zip(best.lines, best.due, strict=True):
+            if line is not None and due is not None:
+                line.tied = due
+        return
     for index, (line, due) in enumerate(zip(best.lines, best.due, strict=True)):
         if line is None or due is None:
             continue
@@ -607,9 +615,14 @@ def _barrier_key(chain: Sequence[Line | None]) -> object:
 
 
 def _available(options: Sequence[Option]) -> list[Option]:
-    return [
-        option for option in options if all(line is None or not line.owned for line in option.lines)
-    ]
+    return [option for option in options if _free(option.lines)]
+
+
+def _free(lines: Sequence[Line | None]) -> bool:
+    for line in lines:  # noqa: SIM110 (a generator each would cost more than what it does)
+        if line is not None and line.owned:
+            return False
+    return True
 
 
 def _chain_figures(lines: Sequence[Line | None]) -> tuple[int | None, ...]:

@@ -14,6 +14,7 @@ from cuzktop.model.kinds import C4, C6, C7, C8, C9, C10
 from cuzktop.model.lateness import FORBIDDEN, TICK_MS, Window, gap_cost, misfit
 from cuzktop.model.options import Hold, Option, by_cost
 from cuzktop.model.state import Call, Line
+from cuzktop.model.tape import between
 
 Pools = Mapping[int, Sequence[Line]]
 
@@ -42,10 +43,8 @@ def printed_chains(call: Call, pools: Pools) -> list[Option]:
     if prove_start is not None:
         last = call.returned_seq
     options: list[Option] = []
-    takes = [line for line in pools[C4] if first <= line.seq < last]
-    for release in pools[C10]:
-        if not first <= release.seq < last:
-            continue
+    takes = between(pools[C4], first, last)
+    for release in between(pools[C10], first, last):
         total = release.b
         if prove_start is not None and total > prove_start + 1:
             continue
@@ -99,11 +98,9 @@ def _kernels(
     take, release = lock
     first = call.start_seq if take is None else take.seq
     last = call.end_seq if release is None else release.seq
-    inside = [[line for line in pools[kind] if first <= line.seq < last] for kind in (C6, C7, C8)]
+    inside = [between(pools[kind], first, last) for kind in (C6, C7, C8)]
     found = FORBIDDEN
-    for end in pools[C9]:
-        if not first <= end.seq < last:
-            continue
+    for end in between(pools[C9], first, last):
         total = end.b
         lo, hi = acquired
         end_cost = cost

@@ -399,7 +399,10 @@ def unrivalled(options: Sequence[Option], figures: Figures, *, excused: bool) ->
     `excused`: it need not have had all its lines.
     """
     limit = options[0].cost + HORIZON
-    verdict = alone([one for one in (*options, NOTHING) if one.cost <= limit], figures)
+    if len(options) == 1 and limit < WITHOUT:
+        verdict = Verdict(options[0], HORIZON, None)
+    else:
+        verdict = alone([one for one in (*options, NOTHING) if one.cost <= limit], figures)
     if None in verdict.option.lines and not excused:
         return verdict._replace(margin=min(verdict.margin, LOSS))
     return verdict

@@ -9,9 +9,7 @@ And the call ends soon after the later of C3 and the return of its start call.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
 from typing import NamedTuple
 
 from cuzktop.model.blocks import ALWAYS, Block
@@ -32,7 +30,7 @@ from cuzktop.model.lateness import (
 )
 from cuzktop.model.options import Option, by_cost
 from cuzktop.model.state import Call, Line
-from cuzktop.model.tape import Bounds
+from cuzktop.model.tape import Bounds, between
 
 KEEP_OPTIONS = 24
 TOLD_MS = 1.0  # times are known to about a millisecond
@@ -62,7 +60,7 @@ def barrier_of_chain(call: Call, chain: Sequence[Line | None]) -> Barrier | None
     """S41 and newer: the wait for prep_msm as the lines of a chain tell it; C7 states it."""
     take, ntt, barrier, batch, end, _ = chain
     last = 1 << 62
-    before = min((line.seq for line in (barrier, batch) if line is not None), default=last)
+    before = min([line.seq for line in (barrier, batch) if line is not None], default=last)
     if take is None or ntt is None or barrier is None:
         return Barrier(ALWAYS, waited=False, before=before) if before < last else None
     since = take.a + take.b + ntt.a + barrier.a
@@ -136,8 +134,8 @@ def preparations(
     """
     first = call.start_seq
     until = last if barrier is None else min(last, barrier.before)
-    preps = _between(pools[C2], first, until)
-    b_g2s = _between(pools[C3], first, last)
+    preps = between(pools[C2], first, until)
+    b_g2s = between(pools[C3], first, last)
     setups = _setups(call, pools, bounds_of, setup_limit)
     memory: dict[Line, Bounds] = {}
 
@@ -246,14 +244,6 @@ def _complete(
 def _latest(limit: float) -> float:
     """How late a line is at most whose cost is within the limit."""
     return USUAL_LATE_MS if limit <= USUAL_LIMIT else LATE_MAX_MS
-
-
-def _between(pool: Sequence[Line], first: int, last: int) -> Sequence[Line]:
-    """The lines of a pool from place `first` up to, but not at, place `last`."""
-    return pool[bisect_left(pool, first, key=_place) : bisect_left(pool, last, key=_place)]
-
-
-_place = attrgetter("seq")
 
 
 def _prepared(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from cuzktop.model.kinds import KINDS
@@ -10,6 +13,7 @@ from cuzktop.model.state import Line
 
 KEEP_LINES = 4096  # so many are kept at least, whoever may still want them
 DROP_AT_LEAST = 64  # lines at a time, so that dropping costs little a line
+LONG = 100  # as many as one that is used has nearly always
 NEIGHBOURS = 8  # lines above and below that are asked for their time
 
 
@@ -20,6 +24,14 @@ class Bounds(NamedTuple):
     clock_hi: float
     lo: float
     hi: float
+
+
+_place = attrgetter("seq")
+
+
+def between(pool: Sequence[Line], first: int, last: int) -> Sequence[Line]:
+    """The lines of a pool from place `first` up to, but not at, place `last`."""
+    return pool[bisect_left(pool, first, key=_place) : bisect_left(pool, last, key=_place)]
 
 
 class Tape:
@@ -70,6 +82,10 @@ class Tape:
                 if latest + GRACE_MS < hi:
                     hi = latest + GRACE_MS
         return Bounds(line.lo, line.hi, lo, hi)
+
+    def is_long(self) -> bool:
+        """Whether it pays to find out what nobody wants any more."""
+        return len(self._lines) > LONG
 
     def forget(self, place: int) -> bool:
         """Nobody wants what stands before `place`; tells whether lines were dropped."""
