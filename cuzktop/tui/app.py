@@ -39,7 +39,7 @@ from cuzktop.tui.widgets.brush import Brush
 from cuzktop.tui.widgets.cards import card_lines
 from cuzktop.tui.widgets.footer import FooterPanel
 from cuzktop.tui.widgets.gpus import GpusPanel
-from cuzktop.tui.widgets.lines import EMPTY, Palette
+from cuzktop.tui.widgets.lines import EMPTY
 from cuzktop.tui.widgets.overview import Overview
 from cuzktop.tui.widgets.verdict import VerdictPanel
 from cuzktop.tui.widgets.windows import Window, alert_lines, help_lines, verdict_lines
@@ -157,7 +157,6 @@ class CuzktopApp(App[None]):
 
     def compose(self) -> ComposeResult:
         """The overview over the footer; the other views come when they are wanted."""
-        yield Palette()
         overview = Overview(ascii_only=self.ascii_only)
         self._panels["overview"] = overview
         yield overview

@@ -2,7 +2,7 @@
 
 The first theme is for terminals with many colours on a dark ground, the second for a light one, the
 third for the sixteen colours of a Linux console or plain `screen`, without the bright ones.
-Each class of time and each step of the ladder has a variable, so that `app.tcss` names meanings.
+Each class of time and each step of the ladder has a variable, so that `palette` names meanings.
 """
 
 from __future__ import annotations

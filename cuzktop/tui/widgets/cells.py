@@ -1,8 +1,8 @@
 """Lines of terminal cells: what a panel draws, before it has colours.
 
-A `Line` is a tuple of `(text, style name)`; the style names are those of `STYLES`, which `app.tcss`
-gives their colours. Panels make lines in plain functions, so that they can be compared with the
-lines before and tested without a terminal. Widths are in cells: a wide character has two.
+A `Line` is a tuple of `(text, style name)`; the style names are those of `STYLES`, to which
+`tui.palette` gives looks. Panels make lines in plain functions, so that they can be compared with
+the lines before and tested without a terminal. Widths are in cells: a wide character has two.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ STYLES = (
     "synth-bar",
     "late-bar",
 )
-"""Every style that a line may name; each is a component class `lines--NAME` of `Lines`."""
+"""Every style that a line may name; `tui.palette` says how each looks."""
 
 CLASS_GLYPHS: Mapping[str, str] = dict(zip(TIME_CLASSES, "█▓▒░╌·", strict=True))
 CLASS_TITLES: Mapping[str, str] = dict(

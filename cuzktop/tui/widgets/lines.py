@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -14,24 +13,11 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from cuzktop.frame import Frame
-from cuzktop.tui.sgr import LOG_STYLES
+from cuzktop.tui.palette import look
 from cuzktop.tui.widgets.brush import Brush
-from cuzktop.tui.widgets.cells import STYLES, Line, differences, line_width, to_ascii
+from cuzktop.tui.widgets.cells import Line, differences, line_width, to_ascii
 
 EMPTY = Frame()
-
-
-class Palette(Widget):
-    """Has all styles that lines may name, for all panels: one widget's are matched in no time.
-
-    It is never seen. Every panel having them took the style sheet a hundred milliseconds at the
-    start, and again whenever a class of the app changed.
-    """
-
-    DEFAULT_CSS = """
-    Palette { display: none; }
-    """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{name}" for name in (*STYLES, *LOG_STYLES)}
 
 
 class Lines(Widget):
@@ -173,19 +159,12 @@ class Lines(Widget):
         return escape
 
     def _style(self, name: str) -> Style:
-        """The style of `name`; `+bold`, `+italic` and `+underline` after it are added to it."""
+        """The look `name` on this panel's ground."""
         style = self._rich_styles.get(name)
         if style is None:
-            base, *added = name.split("+")
-            palette = self.app.screen_stack[0].query_one(Palette)
+            app = self.app
             style = Style(bgcolor=self.background_colors[1].rich_color)
-            style += palette.get_component_rich_style(f"lines--{base}", partial=True)
-            if added:
-                style += Style(
-                    bold="bold" in added or None,
-                    italic="italic" in added or None,
-                    underline="underline" in added or None,
-                )
+            style += look(name, app.theme_variables, colour=not app.no_color)
             self._rich_styles[name] = style
         return style
 
