@@ -6,11 +6,13 @@ An unknown figure is a dash with its reason.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from cuzktop.events import GpuProcess, GpuSampled
 from cuzktop.frame import Frame, Gpu, Host, Nvml
 from cuzktop.units import UNKNOWN, percent, size, watts
+
+if TYPE_CHECKING:
+    from cuzktop.events import GpuProcess, GpuSampled
 
 DAEMON_NAMES = ("cuzk-daemon", "cuzk")
 

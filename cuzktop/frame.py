@@ -8,10 +8,13 @@ shares ending in `_pct` are per cent of the span or window that the object names
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from cuzktop.dataclass import dataclass, field
-from cuzktop.events import DaemonStatus, GpuSampled
 from cuzktop.logbook import LogBook
+
+if TYPE_CHECKING:
+    from cuzktop.events import DaemonStatus, GpuSampled
 
 LIVE_WITHIN_MS = 120_000.0
 """A log that grew within two minutes is being written."""

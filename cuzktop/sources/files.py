@@ -12,11 +12,13 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 from cuzktop.errors import SourceUnreadableError
-from cuzktop.events import LogEvent
 from cuzktop.settings import MAX_LINE_BYTES, READ_BLOCK_BYTES
+
+if TYPE_CHECKING:
+    from cuzktop.events import LogEvent
 
 FIRST_STEP_BYTES = 64 * 1024  # backwards: doubled until MAX_STEP_BYTES, which still fits a cache
 MAX_STEP_BYTES = 1024 * 1024

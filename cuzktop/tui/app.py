@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import App, ComposeResult, SystemCommand
@@ -30,7 +30,6 @@ from cuzktop.tui.driver import ForgivingDriver
 from cuzktop.tui.keys import KEYS
 from cuzktop.tui.messages import Body, Opened, PartitionOpened, Said, Selected, TextOpened
 from cuzktop.tui.preferences import Preferences
-from cuzktop.tui.prompt import Prompt
 from cuzktop.tui.rows import PartitionKey, row_of, told_at
 from cuzktop.tui.themes import DARK, THEMES, Colourless
 from cuzktop.tui.views import view_class
@@ -43,6 +42,9 @@ from cuzktop.tui.widgets.lines import EMPTY
 from cuzktop.tui.widgets.overview import Overview
 from cuzktop.tui.widgets.verdict import VerdictPanel
 from cuzktop.tui.widgets.windows import Window, alert_lines, help_lines, verdict_lines
+
+if TYPE_CHECKING:
+    from cuzktop.tui.prompt import Prompt
 
 
 def _nothing(_text: str) -> None:
@@ -139,6 +141,7 @@ class CuzktopApp(App[None]):
         self._panels: dict[str, Overview | View] = {}
         self._view = "overview"
         self._footer: FooterPanel | None = None
+        self._prompt: Prompt | None = None
         self.brush = Brush()
         self._said_at = 0
         self._preferences_file = preferences_file or preferences.user_file()
@@ -160,7 +163,6 @@ class CuzktopApp(App[None]):
         overview = Overview(ascii_only=self.ascii_only)
         self._panels["overview"] = overview
         yield overview
-        yield Prompt()
         self._footer = FooterPanel(ascii_only=self.ascii_only, id="footer")
         yield self._footer.data_bind(CuzktopApp.interval_s)
 
@@ -185,8 +187,16 @@ class CuzktopApp(App[None]):
             # Only a main thread can; elsewhere whoever runs the app handles signals.
             with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
                 loop.add_signal_handler(number, self._told_to_end, number)
+        self.call_after_refresh(self._complete)
+
+    async def _complete(self) -> None:
+        """After the first picture: what nobody has missed in it, and what waits for the screen."""
+        from cuzktop.tui.prompt import Prompt  # noqa: PLC0415 - the picture goes before it
+
+        self._prompt = Prompt()
+        await self.screen_stack[0].mount(self._prompt, before="#footer")
         if self.on_started is not None:
-            self.call_after_refresh(self.on_started)
+            self.on_started()
 
     def on_unmount(self) -> None:
         """Give the signals back."""
@@ -362,7 +372,7 @@ class CuzktopApp(App[None]):
             panel = self._panels[name] = view_class(name)(ascii_only=self.ascii_only, id=name)
             if self._preferences.sort is not None:
                 panel.sort_by(self._preferences.sort, backwards=self._preferences.reverse)
-            await self.screen_stack[0].mount(panel, before="#prompt")
+            await self.screen_stack[0].mount(panel, before="#footer")
         self._view = name
         self._unsay(self._said_at)  # it was about the view before
         before.display = False
@@ -464,9 +474,8 @@ class CuzktopApp(App[None]):
         tell: Callable[[str], None],
         keep: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        if self.screen is self.screen_stack[0]:
-            prompt = self.screen.query_one(Prompt)
-            prompt.ask(words, text, tell, self._panels[self._view].take_focus, keep)
+        if self.screen is self.screen_stack[0] and self._prompt is not None:
+            self._prompt.ask(words, text, tell, self._panels[self._view].take_focus, keep)
 
     # ------------------------------------------------------------------------------ what is kept
 
