@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import gzip
 import io
 import json
 import os
-import pty
-import select
 import signal
-import struct
 import subprocess
 import sys
-import termios
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -25,6 +20,7 @@ import pytest
 from cuzktop import __version__
 from cuzktop.cli import main
 from cuzktop.sources.replay import demo, demo_names
+from tests.on_terminal import Terminal
 
 COMMAND = [sys.executable, "-m", "cuzktop"]
 ROOT = Path(__file__).resolve().parents[1]
@@ -480,54 +476,6 @@ def test_a_terminal_that_is_not_utf_8_gets_ascii(log: Path) -> None:
 
 
 # ---------------------------------------------------------------- on a terminal
-
-ON_TERMINAL = """
-import os, sys
-given = int(sys.argv[1])
-terminal = os.open(os.ttyname(given), os.O_RDWR)  # the first that a new session opens controls it
-os.close(given)
-for descriptor in (0, 1, 2) if sys.argv[2] == "keys" else (1, 2):
-    os.dup2(terminal, descriptor)
-os.execv(sys.executable, [sys.executable, "-m", "cuzktop", *sys.argv[3:]])
-"""
-
-
-class Terminal:
-    """The command on a pseudo-terminal of 100 × 30, `keys` from it or from the null device."""
-
-    def __init__(self, *arguments: str, keys: str = "keys", term: str = "xterm-256color") -> None:
-        self.master, slave = pty.openpty()
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-        self.seen = b""
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", ON_TERMINAL, str(slave), keys, *arguments],
-            pass_fds=(slave,),
-            cwd=ROOT,
-            env={**os.environ, "TERM": term},
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        os.close(slave)
-
-    def read_until(self, word: bytes | None, seconds: float = 20.0) -> None:
-        """Read what is drawn until `word` appears, or the program has ended."""
-        late = time.monotonic() + seconds
-        while word is None or word not in self.seen:
-            ready, _, _ = select.select([self.master], [], [], max(0.0, late - time.monotonic()))
-            if not ready:
-                self.process.kill()
-                pytest.fail(f"no {word!r} within {seconds} s: …{self.seen[-300:]!r}")
-            try:
-                read = os.read(self.master, 65536)
-            except OSError:  # its end is closed
-                return
-            self.seen += read
-
-    def end(self) -> int:
-        """Read to the end; the exit status."""
-        self.read_until(None)
-        os.close(self.master)
-        return self.process.wait(20)
 
 
 @pytest.mark.parametrize("keys", ["keys", "null"])

@@ -205,6 +205,11 @@ class CuzktopApp(App[None]):
             with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
                 loop.remove_signal_handler(number)
 
+    @on(Driver.SignalResume)
+    def draw_all(self) -> None:
+        """Draw all anew after Ctrl-Z and fg: the shell has written where the picture was."""
+        self.refresh(layout=True)
+
     def _told_to_end(self, number: signal.Signals) -> None:
         self.exit(return_code=128 + number)
 

@@ -7,11 +7,12 @@ which terminals send after a tmux client comes back) kills it, and every later k
 from __future__ import annotations
 
 import codecs
+import contextlib
 import os
 import re
 import select
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 from textual import events
 from textual._xterm_parser import XTermParser
@@ -43,19 +44,42 @@ class ForgivingDecoder(codecs.IncrementalDecoder):
         return self._utf8.decode(read[: begun.start()] if begun else read, final)
 
 
+class Paper:
+    """A terminal's text stream that takes what is written also when the terminal has gone.
+
+    Textual's writing thread ends at the first error, and who waits for it then waits for ever.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        """Write to `stream`."""
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        """Write, or lose it."""
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        """Bring it to the terminal, or lose it."""
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+
 class ForgivingDriver(LinuxDriver):
     """Textual's driver with a decoder that never raises, whose thread sleeps until a key comes.
 
     It draws on standard error, as Textual does, unless that leads elsewhere and standard output
-    is the terminal.
+    is the terminal. It outlives the terminal for as long as leaving takes.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - Textual's own
         """Take what Textual's driver takes."""
         super().__init__(*args, **options)
         errors, output = sys.__stderr__, sys.__stdout__
-        if output is not None and output.isatty() and not (errors and errors.isatty()):
-            self._file = output
+        other = output is not None and output.isatty() and not (errors and errors.isatty())
+        stream = output if other else errors
+        if stream is not None:
+            self._file = Paper(stream)  # type: ignore[assignment]  # Textual asks no more of it
         self._woken, self._waker = os.pipe()
 
     def run_input_thread(self) -> None:
@@ -85,6 +109,14 @@ class ForgivingDriver(LinuxDriver):
         if self._key_thread is not None and self._key_thread.is_alive():
             os.write(self._waker, b".")
         super().disable_input()
+
+    def _sigcont_application(self, *_: object) -> None:
+        """Take the terminal again after Ctrl-Z and fg.
+
+        A terminal that hangs up sends the same signal: then there is nothing to be taken.
+        """
+        if self._must_signal_resume:
+            super()._sigcont_application()
 
     def process_message(self, message: Message) -> None:
         """Ask for the mouse again when the terminal comes back: another client may not have it."""

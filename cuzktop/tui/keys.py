@@ -52,6 +52,9 @@ KEYS: tuple[Key, ...] = (
         "leave; the daemon is never touched",
         "quit",
     ),
+    Key(
+        "ctrl+z", "Ctrl-Z", "suspend_process", "Suspend", "stop for a while; the shell's fg goes on"
+    ),
     Key("question_mark", "?", "help", "Help", "this list", "help"),
     *(
         Key(str(number), str(number), f"view_{name}", f"{number} {title}", f"view: {says}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import fcntl
 import os
 import re
@@ -19,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from cuzktop.tui.driver import ForgivingDecoder
+from cuzktop.tui.driver import ForgivingDecoder, Paper
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 15.0
@@ -159,6 +160,21 @@ def test_a_mouse_report_cut_in_two_is_still_one(cut: int) -> None:
 
 def test_bad_bytes_become_replacements() -> None:
     assert ForgivingDecoder().decode(b"a\xffb", final=True) == "a�b"
+
+
+def test_what_is_written_to_a_terminal_that_has_gone_is_lost_without_a_word() -> None:
+    ours, theirs = os.openpty()
+    with os.fdopen(theirs, "w") as stream:
+        paper = Paper(stream)
+        paper.write("seen")
+        paper.flush()
+        assert os.read(ours, 9) == b"seen"
+        os.close(ours)
+        for _ in range(100):
+            paper.write("lost" * 1000)
+            paper.flush()
+        with contextlib.suppress(OSError):
+            stream.close()
 
 
 def test_a_console_with_sixteen_colours_gets_no_others_in_any_view() -> None:

@@ -1,0 +1,135 @@
+"""The process itself: stopped and continued, resized, cut off, fed through a pipe."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cuzktop.sources.replay import demo
+from tests.canned import log_bytes
+from tests.on_terminal import ROOT, Terminal
+
+SHOWN = b"barrier"  # a word of the overview that no other text has
+SIZES = ((200, 60), (80, 24), (40, 10), (20, 5), (5, 2), (1, 1), (2, 1), (1, 40), (200, 1))
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("log") / "daemon.log"
+    path.write_bytes(log_bytes(demo("h200-one-gpu").log))
+    return path
+
+
+def cpu_s(pid: int) -> float:
+    """User and system time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs a shell with job control")
+def test_ctrl_z_gives_the_shell_back_and_fg_the_picture(log: Path) -> None:
+    terminal = Terminal("--norc", "--noediting", "-i", command=("bash",))
+    terminal.type(b"PS1='ready> '\n")
+    terminal.type(f"cd {ROOT}; {sys.executable} -m cuzktop {log}\n".encode())
+    terminal.read_until(SHOWN)
+    terminal.type(b"\x1a")
+    terminal.read_until(b"Stopped")
+    assert terminal.modes_on() == []
+    terminal.type(b"echo still $((40 + 2)) here\n")
+    terminal.read_until(b"still 42 here")
+    terminal.type(b"fg\n")
+    terminal.look(SHOWN)
+    assert b"1049" in terminal.modes_on()
+    terminal.type(b"q")
+    terminal.look(b"ready> ")  # what is typed earlier is a key, or lost
+    left = terminal.modes_on()
+    terminal.type(b"echo left with $?\n")
+    terminal.read_until(b"left with 0")
+    assert left == []
+    terminal.type(b"exit\n")
+    assert terminal.end() == 0
+
+
+@pytest.mark.parametrize("rest_s", [0.0, 0.3, 1.0])
+def test_a_terminal_that_goes_away_ends_it_within_two_seconds(log: Path, rest_s: float) -> None:
+    """At whatever moment: while it draws, while it waits."""
+    terminal = Terminal(str(log))
+    terminal.read_until(SHOWN)
+    terminal.rest(rest_s)
+    before_s = cpu_s(terminal.process.pid)
+    began = time.monotonic()
+    os.close(terminal.master)
+    used_s = before_s
+    while terminal.process.poll() is None:
+        assert time.monotonic() - began < 2.0
+        used_s = max(used_s, cpu_s(terminal.process.pid))
+        time.sleep(0.01)
+    assert used_s - before_s < 0.5
+
+
+def test_any_size_at_any_moment_down_to_one_cell_and_back(log: Path) -> None:
+    terminal = Terminal(str(log))
+    for size in (*SIZES, (100, 30)):  # while it starts
+        terminal.resize(*size)
+        terminal.rest(0.05)
+    terminal.read_until(SHOWN)
+    for size in (*SIZES, *reversed(SIZES)):
+        terminal.resize(*size)
+        terminal.rest(0.05)
+    terminal.resize(120, 40)
+    terminal.look(SHOWN)
+    assert terminal.process.poll() is None
+    terminal.type(b"q")
+    assert terminal.end() == 0
+    assert b"Traceback" not in terminal.seen
+
+
+def test_a_log_in_a_pipe_presses_no_keys(log: Path) -> None:
+    """Lines that hold q, ? and Ctrl-C are a log's; the terminal's own q leaves."""
+    reader, writer = os.pipe()
+    terminal = Terminal("-", keys="pipe", stdin=reader)
+    os.close(reader)
+    with os.fdopen(writer, "wb") as pipe:
+        pipe.write(b"q\n?\n\x03\n" + log.read_bytes() + b"\nq\nq?\n")
+        pipe.flush()
+        terminal.read_until(SHOWN)
+        terminal.rest(0.5)
+        assert terminal.process.poll() is None
+        assert b"this list" not in terminal.seen
+        terminal.type(b"?")
+        terminal.read_until(b"this list")
+        terminal.type(b"\x03")
+        assert terminal.end() == 0
+
+
+def test_standard_input_from_nowhere_takes_no_cpu(log: Path) -> None:
+    terminal = Terminal(str(log), keys="null")
+    terminal.read_until(SHOWN)
+    terminal.rest(1.0)
+    before_s = cpu_s(terminal.process.pid)
+    terminal.rest(2.0)
+    assert cpu_s(terminal.process.pid) - before_s < 0.5
+    terminal.type(b"q")
+    assert terminal.end() == 0
+
+
+def test_without_any_terminal_text_is_printed(log: Path) -> None:
+    """As under cron: no controlling terminal at all."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "cuzktop", "-"],
+        cwd=ROOT,
+        input=log.read_bytes(),
+        capture_output=True,
+        start_new_session=True,
+        timeout=30,
+        check=False,
+    )
+    assert ended.returncode == 0
+    assert SHOWN in ended.stdout
+    assert b"no terminal: printed text instead" in ended.stderr
