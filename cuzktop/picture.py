@@ -504,8 +504,14 @@ class Picture:
         now: float,
         wall_ms: float | None,
     ) -> list[Measured | None]:
-        """What was measured of each GPU and is its own; what can't be true is said of it."""
+        """What was measured of each GPU and is its own; what can't be true is said of it.
+
+        Nothing is said before the first partition is done: a first call holds the lock for a minute
+        while it reads parameters, and the log can't tell that from kernels.
+        """
         found = {number: _measured(one.nvml) for number, one in gpus.items()}
+        if not self.finished:
+            return list(found.values())
         means = {number: None if one is None else one.util_pct for number, one in found.items()}
         odd = any(suspects(one.window, means[number]) for number, one in gpus.items())
         fits = self._misplaced(gpus, locks, now, wall_ms) if odd and wall_ms is not None else {}

@@ -14,7 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cuzktop.columns import partition_json
-from cuzktop.events import Event, GpuSampled, GpuSamplerNote, HostSampled, PlayedAgain, SourceNote
+from cuzktop.events import (
+    Event,
+    GpuProcess,
+    GpuSampled,
+    GpuSamplerNote,
+    HostSampled,
+    PlayedAgain,
+    SourceNote,
+)
 from cuzktop.frame import Frame, Gpu, Nvml, PartitionRow, Source
 from cuzktop.headless.snapshot import snapshot_document
 from cuzktop.parse.scanner import LogScanner
@@ -395,3 +403,77 @@ def test_a_daemon_that_starts_again_still_has_its_standard_error() -> None:
     frame = picture.frame(source=SOURCE)
     assert frame.run == 1
     assert frame.has_timeline
+
+
+# ---------------------------------------------------------------- log and readings together
+
+
+def measured_like(picture: Picture, number: int, at: int, share: float) -> list[GpuSampled]:
+    """A minute's readings of card `at` that go with the lock of the log's GPU `number`."""
+    run = picture.model.run
+    frame = picture.frame(source=SOURCE)
+    held = next(gpu for gpu in frame.gpus if gpu.gpu == number).lock_history
+    assert run.epoch_us is not None
+    zero_ms, last_s = run.epoch_us / 1000.0, int(frame.now_ms // 1000)
+    return [
+        GpuSampled(
+            at_ms=zero_ms + 1000.0 * (last_s - HISTORY_S + 2 + index),
+            gpu=at,
+            util_pct=share * (lock or 0.0),
+            util_source="gpm",
+            util_window_ms=1000.0,
+        )
+        for index, lock in enumerate(held[:-1])
+    ]
+
+
+def starving(name: str = "herd") -> Picture:
+    """A log whose GPU is free for seconds at a time."""
+    picture = Picture()
+    picture.feed(LogScanner().feed(log_of(name)))
+    return picture
+
+
+def test_readings_that_go_with_the_log_are_not_suspect() -> None:
+    picture = starving()
+    picture.feed(measured_like(picture, 0, 0, 0.9))
+    assert picture.frame(source=SOURCE).gpus[0].suspects == ()
+
+
+def test_a_daemon_on_another_card_than_its_number_says_is_noticed() -> None:
+    picture = starving()
+    picture.feed(measured_like(picture, 0, 1, 0.9))
+    picture.feed([one._replace(util_pct=0.0) for one in measured_like(picture, 0, 0, 0.9)])
+    frame = picture.frame(source=SOURCE)
+    (said,) = frame.gpus[0].suspects
+    assert said.startswith("wrong ordinal: readings of GPU 1 go with this GPU's log")
+    assert not any("NVML" in text and "measured" in text for text in frame.verdict.evidence)
+
+
+def test_another_process_on_the_card_is_named() -> None:
+    picture = starving()
+    busy = [
+        one._replace(
+            util_pct=100.0,
+            processes=(GpuProcess(7, 1 << 30, "cuzk-daemon"), GpuProcess(12, 2 << 30, "python3")),
+        )
+        for one in measured_like(picture, 0, 0, 0.9)
+    ]
+    picture.feed([HostSampled(EPOCH_MS, None, None, None, None, None, None, daemon_pid=7), *busy])
+    (said,) = picture.frame(source=SOURCE).gpus[0].suspects
+    assert "another process uses the card (python3 12 2.0G)" in said
+
+
+def test_a_first_call_that_reads_parameters_makes_no_card_suspect() -> None:
+    """The lock is held for a minute, the card does nothing: no kernel has really run yet."""
+    picture, scanner = Picture(), LogScanner()
+    picture.feed(scanner.feed(START_UP))
+    picture.feed(
+        scanner.feed(
+            b"TIMELINE,1000,GPU_PICKUP,porep-1000-1,worker=0,partition=0\n"
+            b"TIMELINE,1000,GPU_START,porep-1000-1,worker=0,partition=0\n"
+            b"CUZK_TIMING: pre_lock_cpu_ms=1 lock_wait_ms=0\n"
+        )
+    )
+    picture.feed([reading(1000.0 * n, 0.0, util_window_ms=1000.0) for n in range(1, 61)])
+    assert gpu_at(picture, 60_000.0).suspects == ()
