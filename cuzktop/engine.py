@@ -17,6 +17,7 @@ from cuzktop.watch import Watch
 Batch = Sequence[Event]
 LEAST_INTERVAL_S = 0.1
 FIRST_S = 0.2  # nobody should wait a whole interval for the first picture with the log in it
+BEHIND_MS = 3000.0  # a log whose newest line is so old when it comes is being caught up with
 ERROR_PAUSE_S = 1.0  # after one of our own errors: it may come again at once
 BATCHES_A_FRAME = 64  # while a large log is read, a frame comes after so many blocks at the latest
 
@@ -171,6 +172,7 @@ class Engine(threading.Thread):
             return replace(glance, source=replace(glance.source, note=note, read_pct=read_pct))
         counts = self._counts
         wall_ms = self._clock()
+        grows = counts.bytes != self._bytes
         if counts.bytes != self._bytes and not self._filling:
             self._bytes = counts.bytes
             self._grown_ms = max(self._grown_ms, wall_ms)
@@ -191,5 +193,7 @@ class Engine(threading.Thread):
             now_ms=self._picture.now_ms(wall_ms, silent_ms),
             wall_ms=wall_ms,
         )
+        if grows and frame.now_ms - self._picture.clock_ms > BEHIND_MS:
+            return frame  # what happened a while ago is still being read: nothing of it is so now
         lasting = self._watch.look(frame, wall_ms)
         return replace(frame, alerts=(*frame.alerts, *lasting)) if lasting else frame

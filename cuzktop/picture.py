@@ -232,6 +232,11 @@ class Picture:
             return unwritten_ms
         return max(unwritten_ms, wall_ms - run.epoch_us / 1000.0 - run.clock)
 
+    @property
+    def clock_ms(self) -> float:
+        """The time of the newest line, on the run's clock."""
+        return self.model.run.clock
+
     def now_ms(self, wall_ms: float, silent_ms: float | None) -> float:
         """The run's clock at wall-clock time `wall_ms`; it stands still when the log does.
 

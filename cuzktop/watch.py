@@ -12,6 +12,7 @@ from cuzktop.frame import Alert, Frame, Gpu
 from cuzktop.units import duration
 
 CALM_MS = 60_000.0  # what comes again within a minute hasn't ended
+SAME_MS = 1000.0  # two beginnings nearer than this are of the same hold
 SILENT_MS = 60_000.0  # no synthesis or call of a working daemon passes without a line for so long
 UNREAD_MS = 10_000.0  # a card that was read before and hasn't been for so long is lost
 HELD_LONG = 2.0  # times the p95 of a lock's holding
@@ -23,18 +24,24 @@ HARMLESS = frozenset({"clock setting", "display clocks", "sync boost", "power ca
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Something that is so at the moment; `since_ms` is how long it has been already, if known."""
+    """Something that is so at the moment; `since_ms` is how long it has been already, if known.
+
+    `past` is the text once it is so no more. Without one it comes and goes: within a minute it
+    hasn't ended.
+    """
 
     key: str
     level: str
     text: str
     since_ms: float = 0.0
+    past: str = ""
 
 
 @dataclass(slots=True)
 class _Trouble:
     level: str
     text: str
+    past: str
     first_ms: float
     began_ms: float
     seen_ms: float
@@ -72,23 +79,24 @@ class Watch:
         began = wall_ms - one.since_ms
         trouble = self._troubles.get(key)
         if trouble is None:
-            self._troubles[key] = _Trouble(one.level, one.text, began, began, wall_ms)
+            self._troubles[key] = _Trouble(one.level, one.text, one.past, began, began, wall_ms)
             return
-        if not trouble.here:
+        another = bool(one.past) and abs(began - trouble.began_ms) > SAME_MS
+        if another or not trouble.here:
             trouble.count += 1
-            trouble.text = one.text
-            if wall_ms - trouble.seen_ms > CALM_MS:
+            trouble.text, trouble.past = one.text, one.past
+            if trouble.past or wall_ms - trouble.seen_ms > CALM_MS:
                 trouble.began_ms = began
         trouble.here = True
         trouble.seen_ms = wall_ms
 
 
 def _alert(one: _Trouble, offset_ms: float, wall_ms: float) -> Alert:
-    lasts = one.here or wall_ms - one.seen_ms <= CALM_MS
+    lasts = one.here or (not one.past and wall_ms - one.seen_ms <= CALM_MS)
     return Alert(
         level=one.level,
         at_ms=one.began_ms + offset_ms,
-        text=one.text,
+        text=one.text if lasts else one.past or one.text,
         lasts=lasts,
         until_ms=None if lasts else one.seen_ms + offset_ms,
         count=one.count,
@@ -162,8 +170,11 @@ def _lock(frame: Frame, gpu: Gpu) -> Iterator[Condition]:
     if holder.since_ms < max(HELD_LONG * usual.p95, usual.p95 + HELD_LEAST_MS):
         return
     part = "" if holder.partition is None else f"/{holder.partition}"
-    text = (
-        f"GPU {gpu.gpu}: {holder.job}{part} holds the lock longer than usual"
-        f" ({duration(usual.p95)} at the p95)"
+    who, usually = f"GPU {gpu.gpu}: {holder.job}{part}", f"(p95 {duration(usual.p95)})"
+    yield Condition(
+        f"lock {gpu.gpu}",
+        "warning",
+        f"{who} holds the lock longer than usual {usually}",
+        holder.since_ms,
+        f"{who} held the lock longer than usual {usually}",
     )
-    yield Condition(f"lock {gpu.gpu}", "warning", text, holder.since_ms)

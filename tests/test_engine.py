@@ -12,7 +12,7 @@ import pytest
 
 from cuzktop import engine as engine_module
 from cuzktop.engine import BATCHES_A_FRAME, FIRST_S, LEAST_INTERVAL_S, Engine, Inbox
-from cuzktop.events import EngineStarted, Event, SourceNote, SynthStarted
+from cuzktop.events import EngineStarted, Event, GpuSampled, SourceNote, SynthStarted, WorkerStarted
 from cuzktop.frame import Frame
 from cuzktop.parse.scanner import Counts
 from cuzktop.picture import Picture
@@ -383,3 +383,20 @@ def test_single_events_reach_the_same_inbox() -> None:
         synth(0),
         [SourceNote(0.0, "info", "back")],
     ]
+
+
+def test_what_is_still_being_read_is_not_taken_for_the_present() -> None:
+    """A card that was last read a minute ago, in a log that comes in pieces a minute behind."""
+    scene = Scene()
+    scene.picture.feed(
+        [
+            EngineStarted(wall_us=int(START_MS * 1000) - 600_000_000),
+            WorkerStarted(worker=0, gpu=0),
+            GpuSampled(START_MS - 60_000.0, 0, 9.0, "gpm", 1000.0),
+            SynthStarted(540_000, "porep-1000-1", 0, "porep"),
+        ]
+    )
+    scene.counts.bytes = 10
+    assert scene.engine.frame().alerts == ()
+    texts = [alert.text for alert in scene.engine.frame().alerts]
+    assert texts == ["GPU 0 can't be read any more"]

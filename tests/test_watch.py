@@ -44,7 +44,11 @@ def held(seconds: float, count: int = 50) -> Frame:
 @pytest.mark.parametrize(
     ("frame", "level", "words"),
     [
-        (held(7.0), "warning", f"GPU 0: {job_id(21)}/0 holds the lock longer than usual (3.00s"),
+        (
+            held(7.0),
+            "warning",
+            f"GPU 0: {job_id(21)}/0 holds the lock longer than usual (p95 3.00s)",
+        ),
         (card(age_ms=15_000.0), "error", "GPU 0 can't be read any more"),
         (
             card(age_ms=15_000.0, note="GPU 0 can't be read (GPU is lost); looking for it again"),
@@ -109,6 +113,24 @@ def test_what_comes_and_goes_is_one_state_that_is_counted() -> None:
         assert [alert.lasts for alert in alerts] == [True]
     assert alerts[0].count == 6
     assert alerts[0].at_ms == busy().now_ms
+
+
+def test_a_lock_that_was_given_back_is_not_said_to_be_held() -> None:
+    watch = Watch()
+    for second in range(7, 10):
+        (alert,) = watch.look(at(held(second), second), WALL_MS + 1000.0 * second)
+        assert alert.lasts
+        assert " holds the lock longer" in alert.text
+    (alert,) = watch.look(at(busy(), 10), WALL_MS + 10_000.0)
+    assert not alert.lasts
+    assert " held the lock longer" in alert.text
+    assert alert.until_ms == busy().now_ms + 9000.0
+    assert alert.at_ms == busy().now_ms
+    # The next one is another hold, though none was seen between them.
+    for second, count in ((12, 2), (13, 2), (17, 3)):
+        since = {12: 7, 13: 8, 17: 7}[second]
+        (alert,) = watch.look(at(held(since), second), WALL_MS + 1000.0 * second)
+        assert (alert.count, alert.at_ms) == (count, busy().now_ms + 1000.0 * (second - since))
 
 
 def test_a_silence_began_when_the_log_grew_last_though_its_clock_stands_still() -> None:

@@ -153,8 +153,11 @@ def test_what_is_so_now_goes_before_an_old_error_and_what_ended_is_no_news() -> 
     assert "✗ 12s ago" in text(draw_notice(replace(frame, alerts=(*frame.alerts, hot)), 90, 1))
     later = replace(frame, now_ms=frame.now_ms + 3_600_000, alerts=(*frame.alerts, hot))
     assert text(draw_notice(later, 90, 1)).startswith(" ! for 1h01 GPU 0 is hot (+3 more)")
-    ended = replace(hot, lasts=False, until_ms=frame.now_ms - 30_000)
+    ended = replace(hot, lasts=False, until_ms=frame.now_ms - 61_000)
     assert draw_notice(replace(busy(), alerts=(ended,)), 90, 1) == []
+    lately = replace(hot, lasts=False, until_ms=frame.now_ms - 30_000)
+    shown = text(draw_notice(replace(busy(), alerts=(lately,)), 90, 1))
+    assert shown.startswith(" ! 30s ago for 60s GPU 0 is hot")
 
 
 def test_a_log_that_ended_long_ago_is_not_shown_as_the_present() -> None:

@@ -11,6 +11,7 @@ from cuzktop.frame import Alert, Frame
 from cuzktop.units import age
 
 LEVELS = {"error": ("✗", "error"), "warning": ("!", "warn"), "info": ("·", "muted")}
+STAYS_MS = 60_000.0  # what has ended stays on the overview for so long
 NEWS_MS = 600_000.0  # an older error gives way to a warning of what is so now
 
 
@@ -75,10 +76,11 @@ def when(one: Told, now_ms: float) -> str:
 def notice(frame: Frame) -> tuple[str, str, str] | None:
     """The one thing beside the verdict worth a line: its level, since when, and its text.
 
-    What ended is no news, and an error of ten minutes ago gives way to a warning of what is so now.
+    What ended a minute ago is no news, and an error of ten minutes ago gives way to a warning of
+    what is so now.
     """
     now_ms = frame.present_ms
-    news = [one for one in merged(frame.alerts) if one.lasts or one.began_ms is None]
+    news = [one for one in merged(frame.alerts) if _is_news(one, now_ms)]
     shown = [one for one in news if one.level != "info"]
     if frame.source.old:
         return _ended(frame, sum(not one.lasts for one in shown))
@@ -93,6 +95,13 @@ def notice(frame: Frame) -> tuple[str, str, str] | None:
     if news:
         return "info", when(news[0], now_ms) if news[0].lasts else "", news[0].text
     return None
+
+
+def _is_news(one: Told, now_ms: float) -> bool:
+    """Whether it lasts, is of an instant, or has only just ended: a line shouldn't come and go."""
+    if one.lasts or one.began_ms is None or one.last_ms is None:
+        return True
+    return now_ms - one.last_ms < STAYS_MS
 
 
 def _ended(frame: Frame, others: int) -> tuple[str, str, str]:

@@ -133,8 +133,8 @@ def _narrow(width: int, height: int, wants: Wants) -> dict[str, Region]:
     ]
     if few:
         steps += [("gpus", two)]
-    steps += [("chart", charts[0]), ("now", 4), ("recent", 3), ("jobs", 3), ("recent", 4)]
     steps += [("verdict", 3)] if width >= TABLES else []  # what to try
+    steps += [("chart", charts[0]), ("now", 4), ("recent", 3), ("jobs", 3), ("recent", 4)]
     steps += [("chart", charts[1]), ("jobs", 4), ("now", min(5, now_most))]
     if not few:
         steps += [("gpus", two)]

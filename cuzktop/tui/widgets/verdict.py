@@ -7,7 +7,17 @@ from collections.abc import Iterator
 from cuzktop.frame import Frame, Verdict
 from cuzktop.tui.messages import Opened
 from cuzktop.tui.widgets.alerts import LEVELS, notice
-from cuzktop.tui.widgets.cells import Line, Span, beside, clean, clip, line_width, width_of, wrap
+from cuzktop.tui.widgets.cells import (
+    Line,
+    Span,
+    beside,
+    clean,
+    clip,
+    fit,
+    line_width,
+    width_of,
+    wrap,
+)
 from cuzktop.tui.widgets.lines import Lines
 from cuzktop.units import age, percent, size
 
@@ -82,7 +92,11 @@ def _in_short(text: str, width: int, rows: int) -> str:
         for at in sorted(ends, reverse=True):
             if _fits(text[:at] + more, width, width, rows):
                 return text[:at] + more
-    return text
+    *above, last = wrap(text, width, width, rows)
+    more = f" ({MORE})"
+    if width_of(more) > width // 2:
+        return text
+    return " ".join((*above, fit(last, width - width_of(more)).rstrip() + more))
 
 
 def _all(text: str, mark: str) -> Iterator[int]:
