@@ -691,10 +691,16 @@ class _Tracer:
             return
         self.counts.samples += 1
         pid = self._gpu(reading.gpu)
+        # Use and copies tell of the window before them.
+        begun_us = max(0, round((at_ms - reading.util_window_ms) * 1000.0))
         if reading.util_pct is not None:
-            # It tells of the window before it.
-            begun_us = max(0, round((at_ms - reading.util_window_ms) * 1000.0))
             self._writer.counter(pid, "NVML util", "%", begun_us, round(reading.util_pct, 2))
+        for name, rate in (
+            ("host to device", reading.host_to_device_bytes_per_s),
+            ("device to host", reading.device_to_host_bytes_per_s),
+        ):
+            if rate is not None:
+                self._writer.counter(pid, name, "GB/s", begun_us, round(rate / 1e9, 3))
         if reading.power_w is not None:
             at_us = max(0, round(at_ms * 1000.0))
             self._writer.counter(pid, "power", "W", at_us, round(reading.power_w, 2))

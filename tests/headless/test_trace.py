@@ -402,6 +402,21 @@ def test_readings_become_counters_of_the_window_they_tell_of() -> None:
     assert problems(document) == []
 
 
+def test_copies_are_counters_in_their_direction() -> None:
+    copies = reading(2500, None, host_to_device_bytes_per_s=9e9, device_to_host_bytes_per_s=1e9)
+    document, _ = trace(one_call().data, (copies,))
+    counters = [
+        (event["name"], event["ts"], event["args"])
+        for event in of_phase(document, "C")
+        if event["pid"] >= 10
+    ]
+    assert counters == [
+        ("host to device", 2_400_000, {"GB/s": 9.0}),
+        ("device to host", 2_400_000, {"GB/s": 1.0}),
+    ]
+    assert problems(document) == []
+
+
 def test_readings_from_before_and_long_after_the_log_are_left_out() -> None:
     _, counts = trace(one_call().data, (reading(-1), reading(0), reading(4000), reading(60_000)))
     assert (counts.samples, counts.samples_outside) == (2, 2)
