@@ -6,8 +6,9 @@ An unknown figure is a dash with its reason.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from cuzktop.dataclass import NamedTuple
 from cuzktop.frame import Frame, Gpu, Host, Nvml
 from cuzktop.units import UNKNOWN, percent, size, watts
 

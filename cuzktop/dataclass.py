@@ -1,4 +1,4 @@
-"""Data classes for a program that starts often: as those of the standard library, at less cost.
+"""Data classes and named tuples for a program that starts often: the standard library's, cheaper.
 
 A decorator of the standard library compiles five functions for each class when it is loaded, and
 loads `inspect` before: half of what a snapshot of a small log would cost. Here a class gets its
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from dataclasses import field as field  # noqa: PLC0414
     from dataclasses import replace as replace  # noqa: PLC0414
     from typing import Any
+    from typing import NamedTuple as NamedTuple  # noqa: PLC0414
 else:
+    from _collections import _tuplegetter  # what `collections.namedtuple` makes fields of
+
     _NOT_GIVEN = object()
 
     class _Made:
@@ -94,6 +97,47 @@ else:
         body = "\n ".join(fills or ["pass"])
         exec(f"def __init__({', '.join(takes)}):\n {body}", space)  # noqa: S102 - our own names
         return space["__init__"]
+
+    class _Names(type):
+        """Makes a tuple with names of a class whose base is `NamedTuple`."""
+
+        def __new__(cls, name: str, _bases: tuple[type, ...], space: dict[str, Any]) -> type:
+            names = tuple(space.get("__annotations__", ()))
+            defaults = {field: space.pop(field) for field in names if field in space}
+            space |= {field: _tuplegetter(at, "") for at, field in enumerate(names)}
+            space |= {"__slots__": (), "_fields": names, "_field_defaults": defaults}
+            space |= {"_replace": _replaced, "__getnewargs__": _as_tuple}
+            space["__repr__"] = _repr_of_names
+
+            def first_new(kind: type, *args: Any, **values: Any) -> Any:
+                made.__new__ = staticmethod(_new_of(names, defaults))
+                return made.__new__(kind, *args, **values)
+
+            space["__new__"] = first_new
+            made = type(name, (tuple,), space)
+            return made
+
+    NamedTuple = type.__new__(_Names, "NamedTuple", (), {})
+
+    def _new_of(names: Sequence[str], defaults: dict[str, Any]) -> Callable[..., Any]:
+        """The function that makes a tuple of the fields `names`."""
+        takes = [f"{name}=_default_{name}" if name in defaults else name for name in names]
+        space = {"_new": tuple.__new__} | {f"_default_{n}": value for n, value in defaults.items()}
+        values = "".join(f"{name}, " for name in names)
+        return eval(f"lambda _cls, {', '.join(takes)}: _new(_cls, ({values}))", space)  # noqa: S307 - our own names
+
+    def _as_tuple(self: Any) -> tuple[Any, ...]:
+        return tuple(self)
+
+    def _replaced(self: Any, /, **changes: Any) -> Any:
+        made = tuple.__new__(type(self), map(changes.pop, self._fields, self))
+        if changes:
+            raise TypeError(f"no such fields: {', '.join(changes)}")  # noqa: EM102, TRY003
+        return made
+
+    def _repr_of_names(self: Any) -> str:
+        shown = ", ".join(f"{n}={v!r}" for n, v in zip(self._fields, self, strict=True))
+        return f"{type(self).__name__}({shown})"
 
     def _values(one: Any) -> tuple[Any, ...]:
         return tuple(getattr(one, name) for name in one.__dataclass_names__)

@@ -12,10 +12,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, Protocol, TextIO, TypeVar
+from typing import Final, Literal, Protocol, TextIO, TypeVar
 
 from cuzktop import __version__
-from cuzktop.dataclass import dataclass, field
+from cuzktop.dataclass import NamedTuple, dataclass, field
 from cuzktop.errors import CuzktopError, UsageError
 from cuzktop.model.reduce import Model
 from cuzktop.model.state import Run

@@ -8,7 +8,7 @@ and cost a third of one. Durations are whole milliseconds as printed, except whe
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from cuzktop.dataclass import NamedTuple
 
 # ---------------------------------------------------------------- the daemon's log: clocks and life
 

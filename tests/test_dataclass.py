@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import ClassVar
 
 import pytest
 
-from cuzktop.dataclass import dataclass, field, replace
+from cuzktop.dataclass import NamedTuple, dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +72,37 @@ def test_it_is_shown_with_its_values_and_takes_no_other_names() -> None:
     assert repr(Place(1)) == "Place(worker=1, gpu=0)"
     with pytest.raises(AttributeError):
         Heap(name="a").size = 1  # type: ignore[attr-defined]
+
+
+class Mark(NamedTuple):
+    at_ms: int
+    job: str = "j"
+
+    @property
+    def text(self) -> str:
+        return f"{self.job} at {self.at_ms}"
+
+
+def test_a_named_tuple_is_a_tuple_with_names() -> None:
+    one = Mark(3)
+    assert one == (3, "j") == Mark(at_ms=3, job="j")
+    assert (one.at_ms, one.job, one.text) == (3, "j", "j at 3")
+    at_ms, job = one
+    assert (at_ms, job) == (3, "j")
+    assert hash(one) == hash((3, "j"))
+    assert repr(one) == "Mark(at_ms=3, job='j')"
+    assert not hasattr(one, "__dict__")
+    with pytest.raises(AttributeError):
+        one.at_ms = 4  # type: ignore[misc]
+    with pytest.raises(TypeError, match="at_ms"):
+        Mark()  # type: ignore[call-arg]
+
+
+def test_a_named_tuple_can_be_replaced_in_part_and_sent() -> None:
+    one = Mark(3)
+    assert one._replace(job="k") == Mark(3, "k")
+    with pytest.raises(TypeError, match="no such fields: size"):
+        one._replace(size=1)  # type: ignore[call-arg]
+    sent = pickle.loads(pickle.dumps(one))  # noqa: S301 - our own
+    assert type(sent) is Mark
+    assert sent == one

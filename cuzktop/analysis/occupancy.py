@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from cuzktop.analysis.intervals import Span, clipped, gaps, length, shared, united
+from cuzktop.dataclass import NamedTuple
 from cuzktop.frame import Shares
 from cuzktop.model.state import History
 

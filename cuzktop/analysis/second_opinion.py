@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
+from cuzktop.dataclass import NamedTuple
 from cuzktop.events import DaemonStatus, StatusPartition
 from cuzktop.units import age
 

@@ -12,8 +12,8 @@ import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
-from typing import NamedTuple
 
+from cuzktop.dataclass import NamedTuple
 from cuzktop.model.chains import LIMIT, MISSING, SLACK_COST, SLACK_MAX_MS, Pools
 from cuzktop.model.joint import Contest, Verdict, alone
 from cuzktop.model.kinds import C6, C8, C9

@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from typing import NamedTuple
 
+from cuzktop.dataclass import NamedTuple
 from cuzktop.model.blocks import (
     PASSING_MS,
     Block,

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
+from cuzktop.dataclass import NamedTuple
 from cuzktop.model.lateness import Window, print_cost
 from cuzktop.model.options import (
     NOTHING,

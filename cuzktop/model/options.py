@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import NamedTuple
 
+from cuzktop.dataclass import NamedTuple
 from cuzktop.model.lateness import Window, print_cost
 from cuzktop.model.state import Line
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
+from cuzktop.dataclass import NamedTuple
 from cuzktop.model.blocks import ALWAYS, Block
 from cuzktop.model.chains import LIMIT, MISSING
 from cuzktop.model.joint import HORIZON, LISTED

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import NamedTuple
 
+from cuzktop.dataclass import NamedTuple
 from cuzktop.model.kinds import KINDS
 from cuzktop.model.lateness import GRACE_MS
 from cuzktop.model.state import Line

@@ -11,7 +11,8 @@ import json
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
-from typing import NamedTuple
+
+from cuzktop.dataclass import NamedTuple
 
 _WRITER = rb"(\S+ [^\s:\[\]]+(?:\[(\d{1,10})\]: ?|: ))"
 """`host cuzk[4242]: `; the kernel, for one, has no process id."""

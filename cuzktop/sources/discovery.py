@@ -13,9 +13,9 @@ import stat
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
-from cuzktop.dataclass import dataclass, field, replace
+from cuzktop.dataclass import NamedTuple, dataclass, field, replace
 from cuzktop.sources.host import DAEMON_NAMES
 
 DEFAULT_CONFIG: Final = "/data/zk/cuzk.toml"

@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
-from cuzktop.dataclass import dataclass, field
+from cuzktop.dataclass import NamedTuple, dataclass, field
 from cuzktop.events import HostSampled, SourceNote
 from cuzktop.sources.sink import EventSink
 

@@ -16,8 +16,9 @@ import subprocess
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
+from cuzktop.dataclass import NamedTuple
 from cuzktop.errors import SourceUnreadableError
 from cuzktop.events import Event, SourceNote
 from cuzktop.parse.prefix import unwrap

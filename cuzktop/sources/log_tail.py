@@ -14,8 +14,9 @@ import stat
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, cast
 
+from cuzktop.dataclass import NamedTuple
 from cuzktop.events import Event, SourceNote
 from cuzktop.settings import LOG_POLL_S, READ_BLOCK_BYTES, START_BACK_BYTES, START_BACK_MS, Since
 from cuzktop.sources.files import LogParser, find_start, unreadable

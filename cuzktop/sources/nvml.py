@@ -15,9 +15,9 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
-from cuzktop.dataclass import dataclass, field, replace
+from cuzktop.dataclass import NamedTuple, dataclass, field, replace
 from cuzktop.events import GpuProcess, GpuSampled, GpuSamplerNote
 from cuzktop.sources.ordinals import Card as Identity
 from cuzktop.sources.ordinals import CudaChoice, number_cards

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+
+from cuzktop.dataclass import NamedTuple
 
 MAX_ENVIRON_BYTES = 2 * 1024 * 1024
 

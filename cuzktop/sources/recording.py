@@ -21,10 +21,10 @@ import typing
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
+from typing import Any, BinaryIO, Final, TypeVar
 
 from cuzktop import __version__, units
-from cuzktop.dataclass import dataclass
+from cuzktop.dataclass import NamedTuple, dataclass
 from cuzktop.errors import CuzktopError, SourceUnreadableError, UsageError
 from cuzktop.events import (
     Event,

@@ -15,9 +15,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple, Protocol
+from typing import BinaryIO, Final, Protocol
 
-from cuzktop.dataclass import dataclass
+from cuzktop.dataclass import NamedTuple, dataclass
 from cuzktop.errors import SourceUnreadableError, UsageError
 from cuzktop.events import Event, GpuSampled, HostSampled, PlayedAgain, SourceNote
 from cuzktop.settings import READ_BLOCK_BYTES

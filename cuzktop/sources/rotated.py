@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
+from cuzktop.dataclass import NamedTuple
 from cuzktop.errors import SourceUnreadableError
 from cuzktop.settings import Since
 from cuzktop.sources.files import STAMP, open_log, plain_size, read_blocks, stamp_ms

@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import Final, NamedTuple, TextIO
+from typing import Final, TextIO
 
-from cuzktop.dataclass import dataclass, field
+from cuzktop.dataclass import NamedTuple, dataclass, field
 from cuzktop.errors import SourceUnreadableError, UsageError
 from cuzktop.events import GpuSampled
 from cuzktop.settings import MAX_LINE_BYTES

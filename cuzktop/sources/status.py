@@ -12,9 +12,10 @@ import math
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import urlsplit
 
+from cuzktop.dataclass import NamedTuple
 from cuzktop.errors import UsageError
 from cuzktop.events import (
     DaemonStatus,

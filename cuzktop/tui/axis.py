@@ -8,9 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
-from cuzktop.dataclass import dataclass
+from cuzktop.dataclass import NamedTuple, dataclass
 from cuzktop.frame import Frame, PartitionRow
 from cuzktop.tui.rows import PartitionKey, key_of
 from cuzktop.tui.widgets.cells import CLASS_GLYPHS, GAP, LEVELS, Line, Span, width_of
