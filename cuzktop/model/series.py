@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from cuzktop.events import GpuSampled
 
 KEEP_READINGS = 3000  # ten minutes at five a second
-KEEP_BINS = 1200  # seconds of kernel and lock time kept for graphs
+KEEP_BINS = 400  # seconds kept for graphs: a few more than the widest screen shows
+SPARE_BINS = 100  # beyond those, before the oldest go, many at a time
 LONGEST_PAUSE_MS = 10_000.0  # between two readings that still go along with a span
 SAME_ZERO_MS = 50.0
 
@@ -71,7 +72,7 @@ class Bins:
         for between in range(second + 1, last):
             ms[between] = ms.get(between, 0.0) + 1000.0
         ms[last] = ms.get(last, 0.0) + hi - last * 1000
-        if len(ms) > 2 * KEEP_BINS:
+        if len(ms) > KEEP_BINS + SPARE_BINS:
             for old in sorted(ms)[:-KEEP_BINS]:
                 del ms[old]
 
@@ -211,7 +212,7 @@ class _Means:
             total, count = self._sums.get(second, (0.0, 0))
             self._sums[second] = total + figure, count + 1
         for kept in (self._sums, self._edges):
-            if len(kept) > 2 * KEEP_BINS:
+            if len(kept) > KEEP_BINS + SPARE_BINS:
                 for old in sorted(kept)[:-KEEP_BINS]:
                     del kept[old]
 
