@@ -66,7 +66,7 @@ else:
             if eq:
                 space |= {"__eq__": _eq, "__hash__": _hash if frozen else None}
 
-            def first_init(self: Any, *args: Any, **values: Any) -> None:
+            def first_init(self: Any, /, *args: Any, **values: Any) -> None:
                 made.__init__ = _init_of(names, defaults, kw_only=kw_only)
                 made.__init__(self, *args, **values)
 
@@ -109,7 +109,7 @@ else:
             space |= {"_replace": _replaced, "__getnewargs__": _as_tuple}
             space["__repr__"] = _repr_of_names
 
-            def first_new(kind: type, *args: Any, **values: Any) -> Any:
+            def first_new(kind: type, /, *args: Any, **values: Any) -> Any:
                 made.__new__ = staticmethod(_new_of(names, defaults))
                 return made.__new__(kind, *args, **values)
 

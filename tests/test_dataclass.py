@@ -106,3 +106,19 @@ def test_a_named_tuple_can_be_replaced_in_part_and_sent() -> None:
     sent = pickle.loads(pickle.dumps(one))  # noqa: S301 - our own
     assert type(sent) is Mark
     assert sent == one
+
+
+class Named(NamedTuple):
+    self: int
+    kind: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Labelled:
+    args: int
+    values: str
+
+
+def test_fields_may_have_any_name() -> None:
+    assert Named(self=1, kind="k") == (1, "k")
+    assert Labelled(args=1, values="v") == Labelled(values="v", args=1)
