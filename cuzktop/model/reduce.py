@@ -471,6 +471,10 @@ class Model:
     def _alert(self, level: str, text: str) -> None:
         run = self.run
         dated = run.timeline_seen or run.epoch_us is not None
+        if len(run.alerts) == run.alerts.maxlen:
+            # A warning that comes with each partition must not push the failures out.
+            milder = next((at for at, one in enumerate(run.alerts) if one.level != "error"), 0)
+            del run.alerts[milder]
         run.alerts.append(Alert(level, run.clock if dated else None, text))
 
     # ------------------------------------------------------------ partitions

@@ -41,6 +41,17 @@ def proofs(run: Json) -> tuple[int, int, int, int]:
     return counts["completed"], counts["failed"], counts["in_flight"], counts["lost"]
 
 
+def test_warnings_without_end_do_not_push_a_failure_out() -> None:
+    log = Log().start().admitted(50, JOB, 1)
+    start_fails(log, 100, JOB, 0)
+    for at in range(300):
+        log.say(200 + at, f"SRS evicted under memory pressure {at}", "WARN")
+    alerts = only_run(report(log.data))["alerts"]
+    assert len(alerts) == 200
+    assert [alert["level"] for alert in alerts] == ["error", *["warning"] * 199]
+    assert "pressure 299" in alerts[-1]["text"]
+
+
 # ---------------------------------------------------------------- one partition's way
 
 
