@@ -28,7 +28,15 @@ from cuzktop.tui import preferences
 from cuzktop.tui.deck import Deck
 from cuzktop.tui.driver import ForgivingDriver
 from cuzktop.tui.keys import KEYS
-from cuzktop.tui.messages import Body, Opened, PartitionOpened, Said, Selected, TextOpened
+from cuzktop.tui.messages import (
+    Body,
+    Opened,
+    PartitionOpened,
+    Said,
+    Selected,
+    TextOpened,
+    ViewWanted,
+)
 from cuzktop.tui.preferences import Preferences
 from cuzktop.tui.rows import PartitionKey, row_of, told_at
 from cuzktop.tui.themes import DARK, THEMES, Colourless
@@ -412,6 +420,11 @@ class CuzktopApp(App[None]):
     async def action_view_diagnosis(self) -> None:
         """View 6."""
         await self.go_to("diagnosis")
+
+    @on(ViewWanted)
+    async def show_more(self, message: ViewWanted) -> None:
+        """The view that has all of what was clicked."""
+        await self.go_to(message.name)
 
     @on(Selected)
     def select(self, message: Selected) -> None:

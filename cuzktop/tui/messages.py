@@ -53,6 +53,15 @@ class TextOpened(Message):
         self.body = body
 
 
+class ViewWanted(Message):
+    """The user asks for more of what a panel shows: for the view that has all of it."""
+
+    def __init__(self, name: str) -> None:
+        """The view's id in `keys.VIEWS`."""
+        super().__init__()
+        self.name = name
+
+
 class Said(Message):
     """A few words for the footer, in answer to a key."""
 

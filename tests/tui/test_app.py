@@ -18,10 +18,15 @@ from cuzktop.frame import Frame
 from cuzktop.settings import Settings
 from cuzktop.tui.app import CuzktopApp
 from cuzktop.tui.views.diagnosis import content
+from cuzktop.tui.widgets.activity import ActivityPanel
 from cuzktop.tui.widgets.footer import FooterPanel
 from cuzktop.tui.widgets.gpus import GpusPanel
+from cuzktop.tui.widgets.jobs import JobsPanel
 from cuzktop.tui.widgets.lines import Lines
+from cuzktop.tui.widgets.lock import LockPanel
 from cuzktop.tui.widgets.partitions import PartitionsPanel
+from cuzktop.tui.widgets.stages import StagesPanel
+from cuzktop.tui.widgets.syntheses import SynthesesPanel
 from cuzktop.tui.widgets.verdict import VerdictPanel
 from cuzktop.tui.widgets.windows import Window
 from tests.tui.frames import (
@@ -398,6 +403,25 @@ async def test_a_click_selects_and_a_second_one_opens() -> None:
         await pilot.click(PartitionsPanel, offset=(5, 2), times=2)
         await pilot.pause()
         assert isinstance(app.screen, Window)
+
+
+@pytest.mark.parametrize(
+    ("panel", "view"),
+    [
+        (LockPanel, "3 Timeline"),
+        (SynthesesPanel, "3 Timeline"),
+        (ActivityPanel, "3 Timeline"),
+        (JobsPanel, "4 Jobs"),
+        (StagesPanel, "2 Partitions"),
+    ],
+)
+async def test_a_click_on_a_panel_shows_more_of_it(panel: type[Lines], view: str) -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(200, 60)) as pilot:
+        await show(pilot, busy())
+        await pilot.click(panel, offset=(4, 1))
+        await pilot.pause()
+        assert view in app.query_one(FooterPanel).lines[0]
 
 
 async def test_keys_on_an_empty_screen_do_nothing_bad() -> None:

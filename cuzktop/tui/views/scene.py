@@ -250,7 +250,8 @@ def draw_timeline(
         body.append(tuple(spans))
     hidden = scene.lane_count - sum(track.kind == "lane" for track in tracks)
     if hidden > 0 and body and tracks[-1].kind == "lane":
-        body[-1] = ((fit(f"+{hidden} more", gutter), "muted"), *body[-1][1:])
+        more = f"+{hidden} more" if gutter >= GUTTER else f"+{hidden}"
+        body[-1] = ((fit(more, gutter), "muted"), *body[-1][1:])
     lines += body
     lines += [((" " * width, "text"),)] * (height - len(lines) - foot)
     if foot:

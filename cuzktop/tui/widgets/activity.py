@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from cuzktop.dataclass import dataclass
 from cuzktop.frame import Frame, Gpu
+from cuzktop.tui.messages import ViewWanted
 from cuzktop.tui.widgets.cells import Line, Span, clean, clip, fit, graph, right, title
 from cuzktop.tui.widgets.empty import reason, sentence
 from cuzktop.tui.widgets.gpus import SOURCES
@@ -162,6 +163,10 @@ class ActivityPanel(Lines):
             return frame
         histories = [(gpu.kernel_history, gpu.lock_history, gpu.nvml) for gpu in frame.gpus]
         return histories, [gpu.nvml_note for gpu in frame.gpus], frame.has_timing
+
+    def on_click(self) -> None:
+        """Show what held when."""
+        self.post_message(ViewWanted("timeline"))
 
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         """See `draw_activity`."""

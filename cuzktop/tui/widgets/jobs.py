@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from cuzktop.frame import Frame, JobRow
+from cuzktop.tui.messages import ViewWanted
 from cuzktop.tui.widgets.cells import Line, Span, clean, clip, fit, label, right, title, width_of
 from cuzktop.tui.widgets.empty import blind, reason, sentence
 from cuzktop.tui.widgets.lines import Lines
@@ -135,6 +136,10 @@ class JobsPanel(Lines):
     def made_of(self, frame: Frame) -> object:
         """See `Lines`."""
         return (frame.jobs, frame.proofs) if frame.jobs else frame
+
+    def on_click(self) -> None:
+        """Show all jobs."""
+        self.post_message(ViewWanted("jobs"))
 
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         """See `draw_jobs`."""

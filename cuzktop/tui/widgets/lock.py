@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cuzktop.frame import Frame, Gpu, Holding, Lock
+from cuzktop.tui.messages import ViewWanted
 from cuzktop.tui.widgets.cells import Line, Span, clean, clip, fit, label, right, title, width_of
 from cuzktop.tui.widgets.empty import reason, sentence
 from cuzktop.tui.widgets.lines import Lines
@@ -124,6 +125,10 @@ def _row(
 
 class LockPanel(Lines):
     """Question 3: who holds the lock, who waits for it, since when."""
+
+    def on_click(self) -> None:
+        """Show who held it when."""
+        self.post_message(ViewWanted("timeline"))
 
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         """See `draw_lock`."""

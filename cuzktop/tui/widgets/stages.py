@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cuzktop.frame import Frame
+from cuzktop.tui.messages import ViewWanted
 from cuzktop.tui.widgets.cells import Line, Span, bar, clip, fit, right, title
 from cuzktop.tui.widgets.empty import reason, sentence
 from cuzktop.tui.widgets.lines import Lines
@@ -57,6 +58,10 @@ class StagesPanel(Lines):
     def made_of(self, frame: Frame) -> object:
         """See `Lines`."""
         return frame.stages or frame
+
+    def on_click(self) -> None:
+        """Show the partitions that the percentiles are of."""
+        self.post_message(ViewWanted("partitions"))
 
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         """See `draw_stages`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cuzktop.frame import Frame, Synthesis
+from cuzktop.tui.messages import ViewWanted
 from cuzktop.tui.widgets.cells import (
     LEVELS,
     Line,
@@ -139,6 +140,10 @@ def _queue(frame: Frame, width: int) -> Line:
 
 class SynthesesPanel(Lines):
     """Question 4, first half: what is being synthesized, and what waits for the GPU."""
+
+    def on_click(self) -> None:
+        """Show all syntheses on one axis of time."""
+        self.post_message(ViewWanted("timeline"))
 
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         """See `draw_syntheses`."""

@@ -51,8 +51,11 @@ def draw_verdict(frame: Frame, width: int, height: int) -> list[Line]:
     used = width_of(badge) + width_of(sure)
     first = max(1, width - used)
     rest = max(1, width - 1)
-    whole = height - 1 if verdict.advice and height >= 3 else height
-    sentence = wrap(_that_fits(verdict.sentence, first, rest, whole), first, rest, whole)
+    rows = height
+    if verdict.advice and height >= 3:  # the last row is for what to try, if the rest is enough
+        short = _that_fits(verdict.sentence, first, rest, height - 1)
+        rows -= _fits(short, first, rest, height - 1)
+    sentence = wrap(_that_fits(verdict.sentence, first, rest, rows), first, rest, rows)
     lines = [clip((*head, (sentence[0], "strong")), width)]
     lines += [clip(((" ", "text"), (text, "strong")), width) for text in sentence[1:]]
     room = height - len(lines)

@@ -116,6 +116,8 @@ def help_lines() -> list[str]:
     lines += ["", "Whose a CUZK_TIMING line is: the log doesn't say"]
     lines += ["  =  exact: no other assignment fits the log   ~  the likeliest of several"]
     lines += ["  ~  before a figure: derived, this daemon doesn't print it   –  not known"]
+    lines += ["", "The pointer: a click selects a row, a second one opens it."]
+    lines += ["A click on a panel of the overview opens what it is about."]
     lines += ["", "Ladder: bracket ≥ lock held ≥ GPU section ≥ kernel, over the same window."]
     lines += ["A full bracket can be an idle GPU; only the kernel step is GPU work."]
     return lines
