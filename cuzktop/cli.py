@@ -506,6 +506,7 @@ def _one_snapshot(options: argparse.Namespace, log: Log, *, first: bool) -> int:
         run = picture.model.run
         until = math.inf if run.epoch_us is None else run.epoch_us / 1000.0 + run.clock
         picture.feed(event for event in beside if event.at_ms <= until)
+    _add_status(log, picture)
     source = _source(log, scanner, parser)
     if parser is scanner and options.demo is None:
         unwritten_ms = _unwritten_ms(log)
@@ -583,6 +584,16 @@ def _unwritten_ms(log: Log) -> float | None:
         return max(0.0, wall_ms() - log.path.stat().st_mtime * 1000.0)
     except OSError:  # it is gone meanwhile
         return None
+
+
+def _add_status(log: Log, picture: Picture) -> None:
+    """What the daemon that was found says of itself, if its configuration says where to ask."""
+    if log.status:
+        from cuzktop.sources.status import address_of, read_once  # noqa: PLC0415
+
+        address = address_of(log.status)
+        if address is not None:
+            picture.feed([read_once(address, wall_ms)])
 
 
 def _add_samples(options: argparse.Namespace, log: Log, picture: Picture) -> None:

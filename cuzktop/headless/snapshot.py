@@ -11,7 +11,7 @@ from typing import Final
 from cuzktop.analysis.reconcile import differences
 from cuzktop.cards import whose
 from cuzktop.columns import partition_json
-from cuzktop.events import GpuSampled
+from cuzktop.events import DaemonStatus, GpuSampled, StatusResident
 from cuzktop.frame import Frame, Gpu, Holding, Host, JobRow, Lock, Nvml
 from cuzktop.headless import parts
 
@@ -61,6 +61,8 @@ def snapshot_document(frame: Frame) -> dict[str, object]:
         "stages": parts.stages(frame.stages),
         "partitions": [partition_json(row) for row in frame.recent],
         "host": None if frame.host is None else _host(frame.host),
+        "status": None if frame.status is None else _status(frame.status),
+        "status_note": parts.text(frame.status_note),
     }
 
 
@@ -202,4 +204,41 @@ def _host(host: Host) -> dict[str, object]:
         "tlb_shootdowns_per_s": parts.number(host.tlb_shootdowns_per_s),
         "memory_bandwidth_bytes_per_s": parts.number(host.memory_bandwidth_bytes_per_s),
         "missing": parts.text(host.missing),
+    }
+
+
+def _status(said: DaemonStatus) -> dict[str, object]:
+    """The daemon's own words, from its `/status`: beside the log, never in its place."""
+    return {
+        "uptime_ms": parts.ms(said.uptime_ms),
+        "memory_total_bytes": said.memory_total_bytes,
+        "memory_used_bytes": said.memory_used_bytes,
+        "memory_available_bytes": said.memory_available_bytes,
+        "queue_depth": said.queue_depth,
+        "syntheses": said.synthesis_active,
+        "provers": said.provers_in_flight,
+        "completed": said.completed,
+        "failed": said.failed,
+        "workers": [
+            {
+                "worker": one.worker,
+                "gpu": one.gpu,
+                "state": parts.text(one.state or ""),
+                "job": None if one.job is None else parts.text(one.job),
+                "partition": one.partition,
+                "busy_ms": parts.ms(one.busy_ms),
+            }
+            for one in said.workers or ()
+        ],
+        "srs": None if said.srs is None else [_resident(one) for one in said.srs],
+        "pce": None if said.pce is None else [_resident(one) for one in said.pce],
+    }
+
+
+def _resident(one: StatusResident) -> dict[str, object]:
+    return {
+        "circuit": parts.text(one.circuit),
+        "bytes": one.bytes,
+        "idle_ms": parts.ms(one.idle_ms),
+        "evictable": one.evictable,
     }

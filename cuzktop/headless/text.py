@@ -118,6 +118,7 @@ def snapshot_text(frame: Frame, *, width: int, colour: bool, ascii_only: bool) -
     elif frame.host_note:
         page.heading("Host")
         page.paragraph(frame.host_note, label="– ", indent=2)
+    _put_status(page, frame)
     notes.put(page)
     blocks.put_source(page, frame.source)
     return page.text()
@@ -404,6 +405,38 @@ def _cells(page: Page, job: JobRow, most: int) -> str:
     if len(marks) > most:
         return "".join(marks[: most - len(page.ellipsis)]) + page.ellipsis
     return "".join(marks)
+
+
+def _put_status(page: Page, frame: Frame) -> None:
+    """What the daemon itself says; nothing where it wasn't asked."""
+    said = frame.status
+    if said is None and not frame.status_note:
+        return
+    page.heading("The daemon's status", "a second opinion on the log")
+    if frame.status_note:
+        page.paragraph(frame.status_note, label="– ", indent=2)
+    if said is None:
+        return
+    known = [] if said.uptime_ms is None else [f"up {units.age(said.uptime_ms)}"]
+    if said.memory_used_bytes is not None:
+        used, total = units.size(said.memory_used_bytes), units.size(said.memory_total_bytes)
+        known.append(f"memory budget {used} of {total} in use")
+    known += [
+        f"{name} {figure}"
+        for name, figure in (
+            ("requests waiting", said.queue_depth),
+            ("syntheses", said.synthesis_active),
+            ("in the provers", said.provers_in_flight),
+            ("completed", said.completed),
+            ("failed", said.failed),
+        )
+        if figure is not None
+    ]
+    page.paragraph(page.dot.join(known) or "– no figure in it", indent=2)
+    for name, residents in (("SRS", said.srs), ("PCE", said.pce)):
+        for one in residents or ():
+            kept = "" if one.evictable is None else ", may go" if one.evictable else ", in use"
+            page.paragraph(f"{name} {one.circuit}: {units.size(one.bytes)}{kept}", indent=2)
 
 
 def _put_host(page: Page, host: Host) -> None:

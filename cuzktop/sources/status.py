@@ -308,6 +308,17 @@ def _ms(found: Mapping[str, object], key: str) -> float | None:
     return value_ms if math.isfinite(value_ms) and value_ms >= 0 else None
 
 
+def read_once(address: Address, clock: Callable[[], float]) -> StatusRead | StatusNote:
+    """One answer, or why there is none; `clock` gives wall-clock ms."""
+    began_ms = clock()
+    try:
+        status = parse_status(fetch(address, clock))
+    except StatusError as error:
+        return StatusNote(clock(), str(error))
+    now_ms = clock()
+    return StatusRead(now_ms, status, max(0.0, now_ms - began_ms))
+
+
 # ---------------------------------------------------------------- thread
 
 

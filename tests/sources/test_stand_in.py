@@ -77,6 +77,8 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     assert isinstance(document, dict)
     for name in ("path", "silent_ms"):
         document["source"].pop(name, None)
+    for name in ("status", "alerts"):  # the daemon alone has them
+        document.pop(name, None)
     return document
 
 
@@ -136,6 +138,37 @@ def test_status_and_log_agree_about_the_same_daemon(start: Start) -> None:
     assert frame.status == status
     assert status.completed == frame.proofs.completed == 12
     assert [alert.text for alert in frame.alerts if "/status" in alert.text] == []
+
+
+def test_a_snapshot_has_the_daemons_own_words_beside_the_log(
+    start: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pid = start("--now")
+    assert main(["snapshot", "--pid", str(pid), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    status = document["status"]
+    assert status["completed"] == document["counters"]["completed"]
+    assert [worker["gpu"] for worker in status["workers"]] == [0, 0, 1, 1]
+    assert status["srs"][0]["bytes"] == 48_000_000_000
+    assert document["status_note"] == ""
+    assert main(["snapshot", "--pid", str(pid)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "The daemon's status" in text
+    assert "memory budget 0B of 400G in use" in text
+    assert "SRS porep-32g: 44.7G, in use" in text
+
+
+def test_a_status_that_does_not_answer_is_said_and_the_log_is_shown(
+    start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pid = start()
+    config = tmp_path / "cuzk.toml"
+    config.write_text(f'[daemon]\nstatus_listen = "127.0.0.1:{free_port()}"\n')
+    assert main(["snapshot", "--pid", str(pid), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["status"] is None
+    assert "nothing listens on 127.0.0.1:" in document["status_note"]
+    assert len(document["gpus"]) == 2
 
 
 def test_one_half_of_the_log_elsewhere_is_said(
