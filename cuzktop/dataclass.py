@@ -107,7 +107,7 @@ else:
             space |= {field: _tuplegetter(at, "") for at, field in enumerate(names)}
             space |= {"__slots__": (), "_fields": names, "_field_defaults": defaults}
             space |= {"_replace": _replaced, "__getnewargs__": _as_tuple}
-            space["__repr__"] = _repr_of_names
+            space |= {"__repr__": _repr_of_names, "_asdict": _as_dict}
 
             def first_new(kind: type, /, *args: Any, **values: Any) -> Any:
                 made.__new__ = staticmethod(_new_of(names, defaults))
@@ -128,6 +128,9 @@ else:
 
     def _as_tuple(self: Any) -> tuple[Any, ...]:
         return tuple(self)
+
+    def _as_dict(self: Any) -> dict[str, Any]:
+        return dict(zip(self._fields, self, strict=True))
 
     def _replaced(self: Any, /, **changes: Any) -> Any:
         made = tuple.__new__(type(self), map(changes.pop, self._fields, self))

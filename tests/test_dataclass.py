@@ -101,6 +101,7 @@ def test_a_named_tuple_is_a_tuple_with_names() -> None:
 def test_a_named_tuple_can_be_replaced_in_part_and_sent() -> None:
     one = Mark(3)
     assert one._replace(job="k") == Mark(3, "k")
+    assert one._asdict() == {"at_ms": 3, "job": "j"}
     with pytest.raises(TypeError, match="no such fields: size"):
         one._replace(size=1)  # type: ignore[call-arg]
     sent = pickle.loads(pickle.dumps(one))  # noqa: S301 - our own
