@@ -196,8 +196,11 @@ class Picture:
         readings = self.readings.get(event.gpu)
         if readings is None:
             readings = self.readings[event.gpu] = Readings()
-        if readings.latest is not None and event.at_ms < readings.latest.at_ms - 60_000:
-            readings.clear()
+        latest = readings.latest
+        if latest is not None:
+            other_card = None not in (event.uuid, latest.uuid) and event.uuid != latest.uuid
+            if other_card or event.at_ms < latest.at_ms - 60_000:  # or the clock was set back
+                readings.clear()
         readings.add(event)
 
     def _note(self, event: SourceNote) -> None:

@@ -190,6 +190,15 @@ def test_the_last_good_reading_shows_its_age() -> None:
     assert (nvml.util_pct, nvml.age_ms) == (80.0, 30_000.0)
 
 
+def test_a_number_that_another_card_has_now_forgets_the_one_before() -> None:
+    """A daemon that was started anew with another CUDA_VISIBLE_DEVICES."""
+    before = [reading(200.0 * n, 90.0, uuid="GPU-a") for n in range(1, 101)]
+    after = [reading(200.0 * n, 10.0, uuid="GPU-b") for n in range(101, 301)]
+    nvml = nvml_at(picture_of([*before, *after]), 60_000.0)
+    assert nvml.mean_util_pct == pytest.approx(10.0)
+    assert 90.0 not in nvml.util_history
+
+
 def test_a_moment_is_no_mean_over_a_minute() -> None:
     """Readings that go along with less than half of the window give no figure for it."""
     events = [reading(200.0 * n, 30.0) for n in range(1, 151)]
