@@ -55,6 +55,9 @@ if TYPE_CHECKING:
     from cuzktop.tui.prompt import Prompt
 
 
+NO_DECK = "nothing is played or recorded here"
+
+
 def _nothing(_text: str) -> None:
     """What is typed matters at its end."""
 
@@ -276,12 +279,13 @@ class CuzktopApp(App[None]):
     def action_pause(self) -> None:
         """Freeze the picture, or let it go on; what is played stands instead, and can be moved."""
         if self.deck is not None and self.deck.plays:
-            self._play(self.deck.pause())
+            self._play(lambda deck: deck.pause())
         else:
             self.paused = not self.paused
 
-    def _play(self, said: str) -> None:
-        """Show what a key did to what is played or recorded."""
+    def _play(self, key: Callable[[Deck], str]) -> None:
+        """Do what a key stands for to what is played or recorded, and show what it did."""
+        said = NO_DECK if self.deck is None else key(self.deck)
         if said:
             self._say(said)
         self._show_deck()
@@ -292,44 +296,39 @@ class CuzktopApp(App[None]):
 
     def action_play_back(self) -> None:
         """Ten seconds back."""
-        if self.deck is not None:
-            self._play(self.deck.step(-1))
+        self._play(lambda deck: deck.step(-1))
 
     def action_play_on(self) -> None:
         """Ten seconds on."""
-        if self.deck is not None:
-            self._play(self.deck.step(1))
+        self._play(lambda deck: deck.step(1))
 
     def action_play_slower(self) -> None:
         """Play at the next lower speed."""
-        if self.deck is not None:
-            self._play(self.deck.change_speed(-1))
+        self._play(lambda deck: deck.change_speed(-1))
 
     def action_play_faster(self) -> None:
         """Play at the next higher speed."""
-        if self.deck is not None:
-            self._play(self.deck.change_speed(1))
+        self._play(lambda deck: deck.change_speed(1))
 
     def action_play_at(self) -> None:
         """Ask for a time, and go there."""
-        deck = self.deck
-        if deck is not None and not deck.plays:
-            self._play(deck.go_to(""))
-        elif deck is not None:
-            self._ask("go to @", "", _nothing, lambda text: self._play(deck.go_to(text)))
+        if self.deck is None or not self.deck.plays:
+            self._play(lambda deck: deck.go_to(""))
+        else:
+            self._ask(
+                "go to @", "", _nothing, lambda text: self._play(lambda deck: deck.go_to(text))
+            )
 
     def action_record(self) -> None:
         """Ask where to record to, and do it; or end it."""
-        deck = self.deck
-        if deck is None:
-            return
-        name = deck.new_name()
-        if deck.records:
-            self._play(deck.end_recording())
-        elif not name:
-            self._play(deck.record(""))
+        if self.deck is not None and self.deck.records:
+            self._play(lambda deck: deck.end_recording())
+        elif self.deck is None or not (name := self.deck.new_name()):
+            self._play(lambda deck: deck.record(""))
         else:
-            self._ask("record to", name, _nothing, lambda text: self._play(deck.record(text)))
+            self._ask(
+                "record to", name, _nothing, lambda text: self._play(lambda deck: deck.record(text))
+            )
 
     def action_help(self) -> None:
         """Show every key."""

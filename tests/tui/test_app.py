@@ -629,3 +629,13 @@ async def test_recording_from_the_screen_asks_for_a_name_and_ends_by_the_same_ke
         await pilot.press("R", "space")
         assert deck.asked[1:] == ["end"]
         assert app.paused
+
+
+async def test_keys_of_a_player_say_so_where_nothing_is_played() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(100, 24)) as pilot:
+        await show(pilot, busy())
+        for key in ("R", "@", ".", "}"):
+            await pilot.press(key)
+            await pilot.pause()
+            assert "nothing is played or recorded here" in screen_text(app)
