@@ -241,6 +241,23 @@ def test_a_missing_driver_says_so_and_leaves_the_ladder() -> None:
         assert "45.1" in shown
 
 
+def test_one_reason_for_all_cards_stands_in_their_columns() -> None:
+    bare = tuple(
+        replace(one, nvml=None, nvml_note="this demo has no GPU readings") for one in four().gpus
+    )
+    lines = text(draw_gpus(replace(four(), gpus=bare), 80, 5)).splitlines()
+    column = lines[0].index("NVML,")
+    words = " ".join(line[column : column + 12].strip() for line in lines)
+    assert words == "NVML, power: – this demo has no GPU readings"
+    # One card has no rows for it, and one that is read needs the columns.
+    assert "NVML  power" in text(draw_gpus(replace(four(), gpus=bare[:1]), 80, 2))
+    mixed = (*bare[:3], four().gpus[3])
+    assert "NVML  power" in text(draw_gpus(replace(four(), gpus=mixed), 80, 5))
+    shown = text(draw_gpus(replace(four(), gpus=bare[:1]), 80, 4))
+    assert "NVML, power: – this demo" in shown
+    assert "has no GPU readings" in shown
+
+
 def test_without_timing_lines_the_panel_says_what_to_do() -> None:
     shown = " ".join(text(draw_gpus(no_timing(), 80, 4)).split())
     assert "this log has no CUZK_TIMING lines" in shown

@@ -101,7 +101,7 @@ def draw_all(frame: Frame, width: int, height: int) -> None:
     for name, draw in OTHERS.items():
         lines = draw(frame, width, room)
         check(lines, width, room, (name, width, height))
-        assert bool(lines) == (room > 0), (name, width, height)
+        assert lines or room == 0 or width <= 2, (name, width, height)
 
 
 def test_every_view_is_drawn_here() -> None:

@@ -143,9 +143,14 @@ def _one_line_each(frame: Frame, width: int, height: int, *, with_holder: bool) 
     if width < 27:
         ladder = ladder[::3]  # what looks busy and what is
     head: list[Span] = [("GPU", "title"), *((words, "muted") for _at, words in ladder)]
-    if nvml:
+    shown = gpus if len(gpus) < height else gpus[: max(0, height - 2)]
+    unread = _unread(shown, nvml + power - 2) if nvml and power else ()
+    if "…" in "".join(unread):
+        unread = ()
+    if unread:
+        head.append((fit("  " + unread[0], nvml + power), "muted"))
+    else:
         head.append((fit("  NVML", nvml), "muted"))
-    if power:
         head.append((right("power", power), "muted"))
     if time_width:
         words = f" last {frame.window_s:.0f} s" if time_width >= 10 else f" {frame.window_s:.0f} s"
@@ -158,14 +163,16 @@ def _one_line_each(frame: Frame, width: int, height: int, *, with_holder: bool) 
     if holder_width:
         head.append((fit(" lock holder", holder_width + 1), "muted"))
     lines = [clip(head, width)]
-    shown = gpus if len(gpus) < height else gpus[: max(0, height - 2)]
-    for gpu in shown:
+    for at, gpu in enumerate(shown, 1):
         spans: list[Span] = [(f"{gpu.gpu:>2} ", "strong")]
         figures = _figures(gpu, 6)
         spans += [figures[at] for at, _words in ladder]
-        if nvml:
+        if unread:
+            why = unread[at] if at < len(unread) else ""
+            spans.append((fit("  " + why, nvml + power), "muted"))
+        elif nvml:
             spans += _nvml_cell(gpu, nvml)
-        if power:
+        if power and not unread:
             nvml_now = gpu.nvml
             text = watts(power_of(nvml_now)) if nvml_now else watts(None)
             style = "muted" if nvml_now is None else "warn" if old(nvml_now) else "power"
@@ -315,7 +322,7 @@ def _unread(gpus: Sequence[Gpu], width: int) -> tuple[str, ...]:
     One reason for all needs no columns, and with them it would hardly fit.
     """
     why = {_why_unread(gpu) if gpu.nvml is None else "" for gpu in gpus}
-    if len(why) > 1 or "" in why:
+    if len(why) != 1 or "" in why:
         return ()
     text = f"NVML, power: – {why.pop().partition(' (trying again')[0]}"
     return wrap(text, width, width, len(gpus) + 1)
