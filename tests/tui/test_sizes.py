@@ -134,3 +134,9 @@ def test_what_is_empty_old_missing_or_wrong_is_drawn_at_any_size(
     width: int, height: int, name: str
 ) -> None:
     draw_all(FRAMES[name](), width, height)
+
+
+@pytest.mark.parametrize("name", sorted(FRAMES))
+def test_what_is_empty_old_missing_or_wrong_is_drawn_where_next_to_nothing_fits(name: str) -> None:
+    for width, height in product((1, 2, 3), (1, 2, 3, 4)):
+        draw_all(FRAMES[name](), width, height)

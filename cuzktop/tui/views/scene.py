@@ -222,7 +222,8 @@ def draw_timeline(
         lines.append(_title(frame, axis, scroll, width, focused=focused))
     if not frame.gpus and not frame.in_flight and not frame.recent:
         why = reason(frame, "no partition has begun yet", brief=False)
-        return lines + sentence(why, width, height - len(lines))
+        lines += sentence(why, width, height - len(lines))
+        return lines or [clip(((why, "muted"),), width)]
     gutter, figures = gutter_of(width), figure_of(width)
     if height >= 4:
         lines.append(clip(((" " * gutter, "text"), *_ticks(frame, axis)), width))
