@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cuzktop.frame import Frame
     from cuzktop.glance import Glance
 
+TURN_S = 0.0005  # while a large log is read, a key waits for its turn several times
 YOUNG_OBJECTS = 20_000  # between two looks for garbage: a frame is thousands, and leaves none
 HOST_PERIOD_S = 3.0  # the machine's own figures move slowly, and are dear to read
 PACE_MS = 950.0  # averages and histories are worked out anew once a second, at any rate of frames
@@ -206,6 +207,7 @@ class Feeding:
 
         A log that is played is of another box, of which nothing is read here.
         """
+        sys.setswitchinterval(TURN_S)
         gc.set_threshold(YOUNG_OBJECTS, 10, 10)
         gc.freeze()  # what is there now stays: nobody needs to look through it again and again
         self._source.start()

@@ -369,7 +369,7 @@ class Picture:
     ) -> _Paced:
         """See `_Paced`: anew if it is time, or if it belongs to something else."""
         paced = self._paced
-        of = (run.index, len(run.gpus), source.old, source.read_pct)
+        of = (run.index, len(run.gpus), source.old, source.read_pct is None)
         moment_ms = now if wall_ms is None else wall_ms
         if paced is not None and paced.of == of and paced.at_ms <= moment_ms < paced.until_ms:
             return paced
