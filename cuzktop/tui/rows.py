@@ -29,8 +29,11 @@ def row_of(rows: Iterable[PartitionRow], key: PartitionKey | None) -> PartitionR
 
 def told_at(row: PartitionRow) -> float | None:
     """The instant whose log lines tell most of a partition: its failure, or its call's start."""
-    if has_failed(row) and row.bracket_end_ms is not None:
-        return float(row.bracket_end_ms)
+    if has_failed(row):
+        if row.bracket_end_ms is not None:
+            return float(row.bracket_end_ms)
+        if row.lock_at_ms is not None:
+            return row.lock_at_ms + (row.lock_held_ms or 0)
     for at in (row.bracket_start_ms, row.pickup_ms, row.synth_start_ms):
         if at is not None:
             return float(at)

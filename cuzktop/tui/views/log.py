@@ -222,6 +222,7 @@ class LogView(View, Searching):
         self._end = 0
         self._moment: float | None = None  # that was chosen in another view
         self._moment_line: int | None = None
+        self._arrived = False  # there just now: what came before and after it is shown, too
 
     # ------------------------------------------------------------ drawing
 
@@ -250,6 +251,8 @@ class LogView(View, Searching):
             self._top = last
         else:
             place = self._place(numbers, self.at)
+            if self._arrived:
+                self._top, self._arrived = place - room // 3, False
             self._top = max(0, min(max(self._top, place - room + 1), place, last))
         shown = numbers[self._top : self._top + room]
         lines = [] if book is None else read_lines(book, shown)
@@ -313,7 +316,7 @@ class LogView(View, Searching):
         else:
             self._moment_line = self._line_at(at_ms)
             if self._moment_line is not None:
-                self.at = self._moment_line
+                self.at, self._arrived = self._moment_line, True
         self.redraw()
 
     def _line_at(self, at_ms: float) -> int | None:
