@@ -316,7 +316,9 @@ def record_parser() -> argparse.ArgumentParser:
 def replay_parser() -> argparse.ArgumentParser:
     """`cuzktop replay`."""
     parser = _Parser(
-        prog="cuzktop replay", description="Play a recording on the screen, in its own time."
+        prog="cuzktop replay",
+        description="Play a recording on the screen, in its own time. Text of one comes from"
+        " cuzktop snapshot FILE and cuzktop report FILE.",
     )
     parser.add_argument("log", type=_name, metavar="FILE", help="what cuzktop record wrote")
     parser.add_argument("--speed", type=_speed, default=1.0, metavar="X", help="times as fast (1)")
