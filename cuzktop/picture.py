@@ -48,7 +48,7 @@ from cuzktop.events import (
 from cuzktop.logbook import LogBook
 from cuzktop.model.kinds import C6, C7, C8, C9
 from cuzktop.model.reduce import Model, kernel_spans, place_lines
-from cuzktop.model.series import Readings, median_of
+from cuzktop.model.series import KEEP_READINGS_MS, Readings, median_of
 from cuzktop.model.state import KEEP_RECENT, Gpu, Job, Partition, Run
 from cuzktop.parse.text import iso_utc
 
@@ -163,7 +163,7 @@ class Picture:
                 if event.gpu is None:
                     self.sampler_note = event.text
                 else:
-                    self.readings.setdefault(event.gpu, Readings()).note = event.text
+                    self._readings_of(event.gpu).note = event.text
             elif isinstance(event, HostSampled):
                 self.host = event
             elif isinstance(event, SourceNote):
@@ -192,10 +192,15 @@ class Picture:
         self._ended = {}
         self.model = Model(self._finished, self._run_ended, keep_ms=1000.0 * self.window_s)
 
-    def _reading(self, event: GpuSampled) -> None:
-        readings = self.readings.get(event.gpu)
+    def _readings_of(self, gpu: int) -> Readings:
+        readings = self.readings.get(gpu)
         if readings is None:
-            readings = self.readings[event.gpu] = Readings()
+            keep_ms = max(KEEP_READINGS_MS, 1000.0 * self.window_s)
+            readings = self.readings[gpu] = Readings(keep_ms)
+        return readings
+
+    def _reading(self, event: GpuSampled) -> None:
+        readings = self._readings_of(event.gpu)
         latest = readings.latest
         if latest is not None:
             other_card = None not in (event.uuid, latest.uuid) and event.uuid != latest.uuid

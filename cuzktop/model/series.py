@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from cuzktop.events import GpuSampled
 
 KEEP_READINGS = 3000  # ten minutes at five a second
+KEEP_READINGS_MS = 600_000.0  # if they come less often
 KEEP_BINS = 400  # seconds kept for graphs: a few more than the widest screen shows
 SPARE_BINS = 100  # beyond those, before the oldest go, many at a time
 LONGEST_PAUSE_MS = 10_000.0  # between two readings that still go along with a span
@@ -90,10 +91,11 @@ class Bins:
 class Readings:
     """The latest readings of one GPU, oldest first."""
 
-    __slots__ = ("_power", "_readings", "_util", "_zero_ms", "latest", "note")
+    __slots__ = ("_keep_ms", "_power", "_readings", "_util", "_zero_ms", "latest", "note")
 
-    def __init__(self) -> None:
-        """Nothing was read."""
+    def __init__(self, keep_ms: float = KEEP_READINGS_MS) -> None:
+        """Nothing was read; nobody asks for what is older than `keep_ms`."""
+        self._keep_ms = keep_ms
         self._readings: deque[GpuSampled] = deque(maxlen=KEEP_READINGS)
         self._util = _Means()
         self._power = _Means()
@@ -104,6 +106,8 @@ class Readings:
     def add(self, reading: GpuSampled) -> None:
         """Keep a reading."""
         self._readings.append(reading)
+        while self._readings[0].at_ms < reading.at_ms - self._keep_ms:
+            self._readings.popleft()
         self.latest = reading
         self._count(reading)
 

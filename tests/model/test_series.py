@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,3 +77,13 @@ def test_a_late_reading_leaves_no_gap_in_what_it_covers() -> None:
     for at_ms in (10_990, 12_010, 12_990, 14_000):
         readings.add(reading(at_ms, 50))
     assert readings.history(14_000, 4) == ((50,) * 4, (50,) * 4)
+
+
+def test_readings_that_nobody_asks_for_any_more_go() -> None:
+    """One a second: after an hour there are those of ten minutes, or of a longer window."""
+    for keep_ms, kept in ((600_000.0, 601), (1_800_000.0, 1801)):
+        readings = Readings(keep_ms)
+        for second in range(3600):
+            readings.add(reading(1000 * second, 50))
+        assert sum(1 for _ in readings) == kept
+        assert readings.means(3_599_000 - keep_ms, 3_599_000)[4] == pytest.approx(keep_ms, rel=0.01)
