@@ -2283,6 +2283,12 @@ def drop_lines(log: bytes, share: float, seed: int) -> bytes:
     return b"".join(line for line in log.splitlines(keepends=True) if rng.random() >= share)
 
 
+def double_lines(log: bytes, every: int) -> bytes:
+    """The log with every so many-th line written twice."""
+    lines = log.splitlines(keepends=True)
+    return b"".join(line * (2 if at % every == 0 else 1) for at, line in enumerate(lines))
+
+
 # ---------------------------------------------------------------- named scenarios and the command
 
 SCENARIOS: dict[str, Knobs] = {

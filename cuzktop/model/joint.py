@@ -170,10 +170,11 @@ class Contest(Generic[Claimant]):
         """Drop options with lines that would stand far out of order, whoever has the others."""
         self._in_order = True
         for _ in range(ROUNDS):
-            bounds = _written(map(self._left, self._options), self._frontier)
+            free = {claimant: self._left(claimant) for claimant in self._options}
+            bounds = _written(free.values(), self._frontier)
             kept: dict[Claimant, Sequence[Option]] = {}
-            for claimant, some in self._options.items():
-                limit = some[0].cost + OUT_OF_ORDER
+            for claimant, some in free.items():
+                limit = some[0].cost + OUT_OF_ORDER if some else 0.0
                 left = [one for one in some if one.cost + _out_of_order(one, bounds) <= limit]
                 if left and len(left) < len(some):
                     kept[claimant] = left

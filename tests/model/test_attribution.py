@@ -49,6 +49,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "begins late": lambda log: logsim.cut_front(log, 0.7),
     "some lines lost": lambda log: logsim.drop_lines(log, 0.01, 5),
     "many lines lost": lambda log: logsim.drop_lines(log, 0.04, 6),
+    "lines twice": lambda log: logsim.double_lines(log, 5),
     "only stderr": lambda log: logsim.only_stream(log, "stderr"),
     "only stdout": lambda log: logsim.only_stream(log, "stdout"),
 }
@@ -149,6 +150,7 @@ def test_a_whole_log_tells_nearly_everything(name: str) -> None:
         ("begins late", 0.74, 0.30),
         ("some lines lost", 0.94, 0.70),
         ("many lines lost", 0.84, 0.38),
+        ("lines twice", 0.80, 0.40),
         ("only stderr", 0.95, 0.65),
     ],
 )
