@@ -69,6 +69,7 @@ class Model:
         self.run = Run(0)
         self._empty = True  # the run has no content: the next start line opens it, not another
         self._order = 0
+        self._newest: dict[type, object] = {}  # the last event of a kind that is in `ONCE`
         self._torn = False  # the next TIMELINE event's line was cut by the lines above it
         self._torn_at = -1  # the offset of the last such line
         self.attributor = Attributor(self._settled)
@@ -80,11 +81,17 @@ class Model:
 
     def feed(self, events: Iterable[ev.Event]) -> None:
         """Fold events in, in the order of the log."""
-        rules = RULES
+        rules, once, newest = RULES, ONCE, self._newest
         for event in events:
-            rule = rules.get(type(event))
-            if rule is not None:
-                rule(self, event)
+            kind = type(event)
+            rule = rules.get(kind)
+            if rule is None:
+                continue
+            if kind in once:
+                if newest.get(kind) == event:  # its line stands in the log twice
+                    continue
+                newest[kind] = event
+            rule(self, event)
 
     def finish(self) -> None:
         """The log is at its end and no more will come: settle what has ended."""
@@ -1160,3 +1167,8 @@ RULES: dict[type, Callable[[Model, Any], None]] = {
     ev.Noticed: Model.noticed,
 }
 """What each kind of event does; a kind that is not here changes nothing in the model."""
+
+ONCE = frozenset(
+    kind for kind in RULES if kind is ev.ProveStartTimed or "job" in getattr(kind, "_fields", ())
+)
+"""What says whose it is and when: it happens once."""
