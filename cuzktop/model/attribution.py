@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cuzktop.model import blocks, fitting
 from cuzktop.model.blocks import Block
 from cuzktop.model.chains import MISSING, printed_chains
+from cuzktop.model.effort import Effort
 from cuzktop.model.fitting import Fitting
 from cuzktop.model.handover import PATIENCE, Free, Handover
 from cuzktop.model.joint import (
@@ -81,6 +82,7 @@ class Attributor:
         """Begin with no lines and no calls."""
         self._on_settled = on_settled
         self._tape = Tape()
+        self.effort = Effort()
         self.clocked = self._tape.clocked
         self.waiting: list[Call] = []  # open or unsettled, by GPU_START
         self.lock_lines = False  # S41 and newer
@@ -97,7 +99,7 @@ class Attributor:
         self._ghosts: list[Call] = []  # failed calls whose CPU thread may still print
         self._holds: dict[int, deque[Hold]] = {}  # by lock, those that are certain
         self._fitting = Fitting()
-        self._handover = Handover(self._fitting)
+        self._handover = Handover(self._fitting, self.effort)
         self._maybe_one_lock = False  # S30 may be the step
 
     @property
@@ -110,6 +112,7 @@ class Attributor:
     def add(self, kind: int, a: int, b: int, clock: float) -> None:
         """An anonymous line was read; `clock` is the newest time before it."""
         line = self._tape.add(kind, a, b, clock)
+        self.effort.earn()
         if not self.lock_lines and kind in (C4, C7, C10):
             self.lock_lines = True
         if self.contiguous:
@@ -289,7 +292,10 @@ class Attributor:
         near.sort(key=_entry_of)
         excused = {call for call in ended if call.failed}
         contest = Contest(
-            {call: self._possible(call) for call in near}, _chain_figures, excused=excused
+            {call: self._possible(call) for call in near},
+            _chain_figures,
+            excused=excused,
+            effort=self.effort,
         )
         for call in ripe:
             verdict, doubts = contest.verdict(call)
@@ -468,7 +474,9 @@ class Attributor:
         near.sort(key=_entry_of)
         excused = {call for call in near if call.failed}
         options = {call: _available(call.cpu_options) for call in near}
-        contest = Contest(options, _cpu_figures, self._all_preparations, excused, frontier)
+        contest = Contest(
+            options, _cpu_figures, self._all_preparations, excused, frontier, self.effort
+        )
         if self.lock_lines:
             fresh = [call for call in ripe if contest.contested(call)]
             for call in fresh:  # its chain is known now, and neighbours' times

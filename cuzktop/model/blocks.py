@@ -15,6 +15,7 @@ from copy import copy
 
 from cuzktop.dataclass import NamedTuple
 from cuzktop.model.chains import LIMIT, MISSING, SLACK_COST, SLACK_MAX_MS, Pools
+from cuzktop.model.effort import Effort
 from cuzktop.model.joint import Contest, Verdict, alone
 from cuzktop.model.kinds import C6, C8, C9
 from cuzktop.model.lateness import GRACE_MS, Window, misfit, print_cost
@@ -54,8 +55,11 @@ class Block(NamedTuple):
 class Former:
     """Makes blocks of lines. Two calls' lines can stand among each other under different locks."""
 
-    def __init__(self, *, one_lock: bool = True, reached: int = -1) -> None:
+    def __init__(
+        self, *, one_lock: bool = True, reached: int = -1, effort: Effort | None = None
+    ) -> None:
         """No block after the place `reached` has been made."""
+        self._effort = effort or Effort()
         self.one_lock = one_lock  # blocks follow one another, so that none wants another's lines
         self.reached = reached  # the place of the newest block that was taken
         self._parts: dict[Line, list[Option]] = {}  # what each C9 could close
@@ -68,7 +72,10 @@ class Former:
         """The same, to go on apart from this one."""
         twin = copy(self)
         twin.__dict__.update(
-            _parts=dict(self._parts), _used=set(self._used), _doubts=dict(self._doubts)
+            _effort=Effort(),
+            _parts=dict(self._parts),
+            _used=set(self._used),
+            _doubts=dict(self._doubts),
         )
         return twin
 
@@ -83,7 +90,7 @@ class Former:
             some[end] = self._possible(pools, end, before if self.one_lock else -1)
             if self.one_lock:
                 before = end.seq
-        contest = Contest({} if self.one_lock else some, figures)
+        contest = Contest({} if self.one_lock else some, figures, effort=self._effort)
         blocks: list[Block] = []
         for end in ends:
             if end.seq >= frontier:
@@ -142,7 +149,7 @@ class Former:
         for end in pools[C9]:  # those not taken yet want lines, too
             if end.seq > self.reached:
                 some[end] = self._possible(pools, end, free=mine)
-        contest = Contest(some, figures)
+        contest = Contest(some, figures, effort=self._effort)
         blocks: dict[Line, Block] = {}
         for end in ends:
             if end not in wanted:

@@ -24,6 +24,7 @@ HELD_MORE_MS = 450.0  # mutex_held exceeds gpu_total by at most so much; 400 was
 GAVE_UP = 2.0  # the cost of each line that a failed call did not come to print
 PARTIAL_FIT = 4.0  # a line that costs more isn't taken on its own evidence
 KEEP_OPTIONS = 80
+MOST_OPTIONS = 2000  # more are never weighed; then nothing is sure
 KEEP_ALIKE = 8  # of them that end with the same lines
 
 SLACK_COST = (1.5, 0.0, 0.0, 1.5, 3.0, 4.0, 5.0, 6.0)
@@ -65,7 +66,10 @@ def printed_chains(call: Call, pools: Pools) -> list[Option]:
                 continue
             acquired = (lo + before, hi + before + 2)
             locked = cost + take_cost + _IDENTITY_COST[rest]
-            _kernels(call, pools, (take, release), acquired, locked, options)
+            if len(options) < MOST_OPTIONS:
+                _kernels(call, pools, (take, release), acquired, locked, options)
+    if len(options) >= MOST_OPTIONS:
+        call.chain_margin = 0.0
     if not options or min(option.cost for option in options) > MISSING:
         _partial_chains(call, pools, takes, options)
     options.sort(key=by_cost)
@@ -150,7 +154,7 @@ def _inside(
     added = (lo + total - tail - 6, hi + total - tail + 1)
     options: list[Option] = []
     for batch in batches:
-        if batch.seq >= end.seq:
+        if batch.seq >= end.seq or len(options) >= MOST_OPTIONS:
             break
         batch_cost = misfit(*added, batch)
         if batch_cost > LIMIT:

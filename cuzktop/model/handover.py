@@ -25,6 +25,7 @@ from cuzktop.model.blocks import (
     since_start,
 )
 from cuzktop.model.chains import Pools
+from cuzktop.model.effort import Effort
 from cuzktop.model.fitting import Fitting
 from cuzktop.model.joint import LOSS
 from cuzktop.model.lateness import FORBIDDEN, Window, early_cost, print_cost
@@ -122,10 +123,11 @@ class Decision(NamedTuple):
 class Handover:
     """Hands blocks out to calls, as far as `fitting` and the order of events allow."""
 
-    def __init__(self, fitting: Fitting) -> None:
+    def __init__(self, fitting: Fitting, effort: Effort | None = None) -> None:
         """No block has been seen."""
         self._fitting = fitting
-        self._former = Former()
+        self._effort = effort or Effort()
+        self._former = Former(effort=self._effort)
         self._ways = [Way()]
         self._keep_ways = KEEP_WAYS
         self._known: set[Call] = set()  # calls that the ways have in `open` or in their trace
@@ -160,7 +162,7 @@ class Handover:
         if self.one_lock and self.doubtful and self._former.interleaved(pools, together):
             # Two calls were under a lock at a time, so these are two locks: begin anew.
             reached = self._handed[0].first_seq - 1 if self._handed else self._former.reached
-            self._former = Former(one_lock=False, reached=reached)
+            self._former = Former(one_lock=False, reached=reached, effort=self._effort)
             self._handed.clear()
             self._ways = [Way()]
             self._known.clear()
@@ -184,20 +186,24 @@ class Handover:
         """Extend every way by one block: it is some call's, or nobody's."""
         end = block.end
         more: dict[tuple[object, ...], Way] = {}
+        if self._effort.refuses():
+            del self._ways[1:]  # the likeliest alone goes on
         for way in self._ways:
+            self._effort.take(4 * len(way.open))
             cost, open_ = way.cost, way.open
             overdue = [call for call in open_ if call.deadline_seq <= end.seq]
             if overdue:
                 open_ = tuple(call for call in open_ if call not in overdue)
                 cost += sum(0.0 if call.failed else UNSERVED for call in overdue)
             depth = 1 + (way.trace.depth if way.trace else 0)
+            wanted = self._wanted(open_)
             for call in open_:
                 if call.start_seq >= block.first_seq:
                     continue
                 fit, begun = self._fit(call, block)
                 if fit >= FORBIDDEN:
                     continue
-                passing = self._passing(way, open_, call, block, begun)
+                passing = self._passing(way, wanted, call, block, begun)
                 if passing.cost >= FORBIDDEN:
                     continue
                 lo, hi = passing.begun
@@ -232,8 +238,16 @@ class Handover:
             fit = self._fits[key] = self._fitting.fit(call, block)
         return fit
 
+    def _wanted(self, calls: Iterable[Call]) -> dict[int, float]:
+        """By lock, since when any of these calls is ready for it."""
+        wanted: dict[int, float] = {}
+        for call in calls:
+            lock = self._lock_of(call)
+            wanted[lock] = min(call.begun[1], wanted.get(lock, math.inf))
+        return wanted
+
     def _passing(
-        self, way: Way, open_: tuple[Call, ...], call: Call, block: Block, begun: Window
+        self, way: Way, wanted_by: Mapping[int, float], call: Call, block: Block, begun: Window
     ) -> Passing:
         """What it costs that the lock passes on to this call now, if the block began in `begun`.
 
@@ -242,10 +256,8 @@ class Handover:
         lock = self._lock_of(call)
         free = way.free.get(lock)
         lo, hi = begun
-        asked, wanted = call.begun  # when it asked for the lock; when anyone did
-        for other in open_:
-            if other.begun[1] < wanted and self._lock_of(other) == lock:
-                wanted = other.begun[1]
+        asked = call.begun[0]  # when it asked for the lock
+        wanted = wanted_by[lock]  # and when anyone did
         out_of_turn = wanted < asked - TURN_MS
         ready = asked
         if free is not None:
@@ -392,6 +404,7 @@ class Handover:
         """The same, to go on apart from this one, a little less thoroughly."""
         twin = copy(self)
         twin.__dict__.update(
+            _effort=Effort(),
             _former=self._former.twin(),
             _ways=[way.twin() for way in self._ways[:KEEP_AHEAD]],
             _keep_ways=KEEP_AHEAD,

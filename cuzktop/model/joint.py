@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import Generic, TypeVar
 
 from cuzktop.dataclass import NamedTuple
+from cuzktop.model.effort import Effort
 from cuzktop.model.lateness import Window, print_cost
 from cuzktop.model.options import (
     NOTHING,
@@ -36,6 +37,7 @@ HORIZON = 7.0  # choices dearer than the best by more are not looked at
 KEEP_STEPS = 12_000  # extensions of partial choices in a contest, roughly
 KEEP_AT_LEAST = 12  # partial choices that are followed at a time
 KEEP_MEMBERS = 12  # claimants that are looked at together
+MOST_MEMBERS = 2 * KEEP_MEMBERS  # even if a line is wanted by more
 MANY_MEMBERS = 6  # where there are more, the order of all lines is looked at first
 OUT_OF_ORDER = 8.0  # options that cost so much more by their lines' order aren't listed either
 ROUNDS = 4  # what is dropped bounds the others more tightly, and so on
@@ -85,18 +87,21 @@ class Contest(Generic[Claimant]):
         listing: Callable[[Claimant], Sequence[Option]] | None = None,
         excused: Container[Claimant] = (),
         frontier: int = 0,
+        effort: Effort | None = None,
     ) -> None:
         """`figures` are what is shown of a claimant's lines.
 
         `options` need not hold what costs `LISTED` more than a claimant's best; `listing` gives
         all of them. `excused` are those that need not have had all their lines. All who can own
-        a line that stands before `frontier` are claimants, or had it before.
+        a line that stands before `frontier` are claimants, or had it before. Where `effort` is
+        spent, a claimant gets the best that is left.
         """
         self._options = {claimant: some for claimant, some in options.items() if some}
         self._figures = figures
         self._list = listing
         self._excused = excused
         self._listed: set[Claimant] = set()
+        self._effort = effort or Effort()
         self._frontier = frontier
         self._in_order = frontier == 0  # what stands out of order isn't listed any more
         self._taken: set[Line | None] = set()
@@ -127,8 +132,12 @@ class Contest(Generic[Claimant]):
         Only claimants near `first` are looked at. To leave others out makes rivals' alternatives
         cheaper, so that a margin is rather too small than too large.
         """
-        if not self._left(first):
+        left = self._left(first)
+        if not left:
             return Verdict(NOTHING, HORIZON, None), {}
+        if self._effort.refuses():
+            rivals = {other for line in left[0].lines if line for _, other in self._wanted[line]}
+            return Verdict(left[0], 0.0, None), dict.fromkeys(rivals - {first}, 0.0)
         members, groups, verdicts, gap = self._solved(first)
         if gap > LISTED - HORIZON and self._complete(first, members, groups, verdicts):
             members, groups, verdicts, gap = self._solved(first)
@@ -257,6 +266,8 @@ class Contest(Generic[Claimant]):
                         continue
                     seen.add(line)
                     for excess, other in self._wanted[line]:
+                        if len(found) >= MOST_MEMBERS:
+                            break
                         if excess <= within and other not in found and other in self._options:
                             found.add(other)
                             queue.append(other)
@@ -279,7 +290,9 @@ class Contest(Generic[Claimant]):
         """
         if len(groups) == 1:
             return [alone(groups[0], self._figures)], 0.0
-        room = max(KEEP_AT_LEAST, KEEP_STEPS // sum(len(options) for options in groups))
+        weighed = sum(len(options) for options in groups)
+        room = max(KEEP_AT_LEAST, KEEP_STEPS // weighed)
+        self._effort.take(weighed)
         ideal = sum(options[0].cost for options in groups)
         choices = [_Choice(0.0, ideal, (), frozenset(), (), frozenset(), {})]
         dropped = math.inf  # what those cost at least that were dropped for want of room
@@ -323,6 +336,7 @@ class Contest(Generic[Claimant]):
         before = -1.0
         lasting = tuple(entry for entry in choice.beside if stage.matters(entry))
         spare = bound - stage.least - choice.cost
+        self._effort.take(len(stage.plans))
         for plan in stage.plans:
             option = plan.option
             if option.cost > spare:

@@ -41,6 +41,8 @@ STEP_MS = 5000  # a wall clock that is further off TIMELINE than this has been s
 ONE_GPU_UNTIL = 30  # up to this step partitions ran on GPU 0 whatever the label said
 UNSURE_UNTIL = 32  # the start lines of these two steps are those of the last ones before
 SPARE_JOBS = 40  # beyond KEEP_JOBS before the oldest are put away, many at a time
+DOUBLING, DOUBLING_MOST = 40, 200  # repeats of late above which two equal lines are one
+DOUBLING_STEP = 20  # a repeat counts until so many lines stood once
 USUAL_PARTITIONS = {"porep": 10, "snap": 16}
 
 Finished = Callable[[Run, Partition], None]
@@ -70,6 +72,8 @@ class Model:
         self._empty = True  # the run has no content: the next start line opens it, not another
         self._order = 0
         self._newest: dict[type, object] = {}  # the last event of a kind that is in `ONCE`
+        self._doubling = 0  # how many lines stood twice in the log of late
+        self._before: object = None  # the last event of another kind, where lines stand twice
         self._torn = False  # the next TIMELINE event's line was cut by the lines above it
         self._torn_at = -1  # the offset of the last such line
         self.attributor = Attributor(self._settled)
@@ -89,8 +93,15 @@ class Model:
                 continue
             if kind in once:
                 if newest.get(kind) == event:  # its line stands in the log twice
+                    self._doubling = min(DOUBLING_MOST, self._doubling + DOUBLING_STEP)
                     continue
                 newest[kind] = event
+                if self._doubling:
+                    self._doubling -= 1
+            elif self._doubling:
+                if self._doubling > DOUBLING and event == self._before:
+                    continue  # this one says no time, but most others like it are repeats
+                self._before = event
             rule(self, event)
 
     def finish(self) -> None:
