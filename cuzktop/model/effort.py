@@ -8,7 +8,7 @@ guess, which then isn't sure.
 from __future__ import annotations
 
 A_LINE = 300  # steps that a line of the log is worth; a busy log of eight GPUs takes sixty
-SAVED = 400_000  # steps that are saved up at most, for where much happens at a time
+SAVED = 800_000
 
 
 class Effort:

@@ -73,6 +73,7 @@ class Model:
         self._order = 0
         self._newest: dict[type, object] = {}  # the last event of a kind that is in `ONCE`
         self._doubling = 0  # how many lines stood twice in the log of late
+        self._repeat: object = None  # the newest of them
         self._before: object = None  # the last event of another kind, where lines stand twice
         self._torn = False  # the next TIMELINE event's line was cut by the lines above it
         self._torn_at = -1  # the offset of the last such line
@@ -93,7 +94,9 @@ class Model:
                 continue
             if kind in once:
                 if newest.get(kind) == event:  # its line stands in the log twice
-                    self._doubling = min(DOUBLING_MOST, self._doubling + DOUBLING_STEP)
+                    if event != self._repeat:  # it counts once, however often it stands there
+                        self._repeat = event
+                        self._doubling = min(DOUBLING_MOST, self._doubling + DOUBLING_STEP)
                     continue
                 newest[kind] = event
                 if self._doubling:
@@ -107,6 +110,10 @@ class Model:
     def finish(self) -> None:
         """The log is at its end and no more will come: settle what has ended."""
         self.attributor.flush()
+        refused = self.attributor.effort.refused
+        if refused:
+            text = f"too much fits too many calls: {refused} of them got the nearest timing lines"
+            self._alert("warning", text)
 
     # ------------------------------------------------------------ time
 
@@ -206,7 +213,7 @@ class Model:
         for gpu in run.gpus.values():
             for call in list(gpu.open_calls.values()):
                 self._close(call, run.clock, failed=True)
-        self.attributor.flush()
+        self.finish()
         for partition in run.unfinished():
             if partition.state not in FINAL:
                 self._work_until(partition, run.clock)
@@ -1180,6 +1187,9 @@ RULES: dict[type, Callable[[Model, Any], None]] = {
 """What each kind of event does; a kind that is not here changes nothing in the model."""
 
 ONCE = frozenset(
-    kind for kind in RULES if kind is ev.ProveStartTimed or "job" in getattr(kind, "_fields", ())
+    kind
+    for kind in RULES
+    if kind in {ev.DaemonStarted, ev.EngineStarted, ev.ProveStartTimed}
+    or "job" in getattr(kind, "_fields", ())
 )
 """What says whose it is and when: it happens once."""

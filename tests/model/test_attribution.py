@@ -15,7 +15,9 @@ import pytest
 
 from cuzktop.model import reduce
 from cuzktop.model.attribution import Attributor
+from cuzktop.model.effort import A_LINE, SAVED, Effort
 from cuzktop.model.kinds import C1, C2, C3, C6, C9
+from cuzktop.model.state import Call
 from cuzktop.model.tape import DROP_AT_LEAST, KEEP_LINES
 from tests import logsim
 from tests.corelog import Json, Log, by_key, only_run, report
@@ -260,6 +262,63 @@ def test_what_cannot_be_told_apart_is_never_exact() -> None:
 
 
 # ---------------------------------------------------------------- bounds
+
+
+def weighed(monkeypatch: pytest.MonkeyPatch, log: bytes) -> tuple[Effort, int]:
+    """What it took to attribute a log, and its lines."""
+    made: list[Attributor] = []
+
+    class Watched(Attributor):
+        def __init__(self, on_settled: Callable[[Call], None]) -> None:
+            super().__init__(on_settled)
+            made.append(self)
+
+    monkeypatch.setattr(reduce, "Attributor", Watched)
+    report(log)
+    return made[-1].effort, made[-1].sequence()
+
+
+@pytest.mark.parametrize("name", ["s28", "s37-4x2", "s45-4x3"])
+@pytest.mark.parametrize("kind", ["GPU_START", "tail_msm", "b_g2_msm", "mutex_held"])
+def test_a_line_that_stands_there_a_thousand_times_costs_little(
+    monkeypatch: pytest.MonkeyPatch, name: str, kind: str
+) -> None:
+    knobs = {
+        "s28": replace(SMALL, version=28),
+        "s37-4x2": replace(SMALL, version=37, gpus=4, concurrency=5),
+        "s45-4x3": replace(SMALL, gpus=4, workers=3, concurrency=5),
+    }[name]
+    lines = logsim.simulate(knobs)[0].splitlines(keepends=True)
+    places = [at for at, line in enumerate(lines) if kind.encode() in line]
+    if not places:
+        return
+    at = places[len(places) // 2]
+    whole, _ = weighed(monkeypatch, b"".join(lines))
+    effort, count = weighed(monkeypatch, b"".join([*lines[:at], *[lines[at]] * 1000, *lines[at:]]))
+    assert effort.taken <= SAVED + A_LINE * count
+    if kind == "GPU_START":  # it is the same call
+        assert effort.taken <= 1.2 * whole.taken + 1000
+
+
+@pytest.mark.parametrize("every", [2, 3, 10])
+def test_a_log_with_lines_twice_costs_as_much_a_line(
+    monkeypatch: pytest.MonkeyPatch, every: int
+) -> None:
+    taken = []
+    for jobs in (5, 10, 20):
+        knobs = replace(SMALL, version=37, gpus=2, concurrency=4, jobs=jobs)
+        log = logsim.double_lines(logsim.simulate(knobs)[0], every)
+        effort, count = weighed(monkeypatch, log)
+        taken.append(effort.taken / count)
+    assert max(taken) <= A_LINE
+
+
+def test_a_line_that_stands_there_twice_happened_once() -> None:
+    log, truth = simulated("s45-2x2")
+    once, twice = scored(report(log), truth), scored(report(logsim.double_lines(log, 1)), truth)
+    assert twice.partitions == once.partitions
+    assert twice.right["kernel"] >= 0.98 * once.right["kernel"]
+    assert twice.exact >= 0.9 * once.exact
 
 
 def test_lines_without_calls_are_forgotten() -> None:
