@@ -1189,7 +1189,7 @@ RULES: dict[type, Callable[[Model, Any], None]] = {
 ONCE = frozenset(
     kind
     for kind in RULES
-    if kind in {ev.DaemonStarted, ev.EngineStarted, ev.ProveStartTimed}
-    or "job" in getattr(kind, "_fields", ())
+    if kind is ev.ProveStartTimed
+    or ("job" in getattr(kind, "_fields", ()) and kind is not ev.JobCompleted)
 )
-"""What says whose it is and when: it happens once."""
+"""What says whose it is and when, and so happens once; a completed job may be nameless."""
