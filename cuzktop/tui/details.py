@@ -66,7 +66,8 @@ STYLE_OF = {
     "b_g2_msm_ms": "synth",
 }
 LOG_LINES = 200  # of the latest that name the partition or its job
-FIGURE_CELLS = 76  # what the figures take without their bars
+FIGURE_CELLS = 48  # what the figures take
+WORDS = 28  # and what they mean; in a narrow window the time line takes its place
 LEAST_BAR = 16
 
 
@@ -162,10 +163,10 @@ def _life(row: PartitionRow, width: int) -> list[Line]:
         end = max(drawn + 1, min(room, int(at / total * room + 0.5)))
         bar.append((glyph * (end - drawn), style))
         drawn = end
-        words.append(f"{glyph} {name} {duration(ms)} ({100 * ms / total:.0f} %)")
+        words.append(f"{glyph} {name} {duration(ms)} {100 * ms / total:.0f} %")
     return [
         clip((("life       ", "muted"), *bar), width),
-        clip(((" " * 11, "text"), (", ".join(words), "muted")), width),
+        clip(((" " * 11, "text"), ("  ".join(words), "muted")), width),
     ]
 
 
@@ -244,16 +245,22 @@ def _sure(row: PartitionRow, width: int) -> list[Line]:
 
 
 def _figures(row: PartitionRow, frame: Frame, width: int) -> list[Line]:
-    """Every figure beside what is usual, and in a wide window where in the bracket it lies."""
+    """Every figure beside what is usual, what it means, and where in the bracket it lies.
+
+    A narrow window has no room for both of the latter: meanings stand where nothing can be drawn.
+    """
     stages = frame.stages
     spans = spans_ms(row)
     total = spans.get("bracket_ms", (0.0, 0.0))[1]
-    bar = width - FIGURE_CELLS if width - FIGURE_CELLS >= LEAST_BAR else 0
+    room = width - FIGURE_CELLS
+    words = WORDS if room >= WORDS + LEAST_BAR or not total else 0
+    bar = room - words if total and room - words >= LEAST_BAR else 0
     head: list[Span] = [
         (f"{fit('', 22)} {'this':>7} {'p50':>7} {'p95':>7}", "muted"),
     ]
     if bar and total:
-        head.append((fit("", 29) + " in the bracket, to scale", "muted"))
+        says = "in the bracket, to scale" if bar > 24 else "to scale"
+        head.append((fit("", 3 + words) + says, "muted"))
     lines = [clip(head, width)]
     slow = slow_stages(row, stages)
     group = {field: name for name, fields in SOURCE_OF.items() for field in fields}
@@ -271,9 +278,12 @@ def _figures(row: PartitionRow, frame: Frame, width: int) -> list[Line]:
             (f" {duration(usual.p95 if usual else None):>7}", "muted"),
             (f" {' ' if value is None else MARKS[sure]} ", "muted"),
         ]
-        words = ("slow: " if late else "") + says
-        line.append((fit(words, 28) if bar else words, "late" if late else "text"))
-        if bar and field in spans and total:
+        meaning = ("slow: " if late else "") + says
+        drawn = bar and (field in spans or (field == "kernel_ms" and "batch_add_ms" in spans))
+        if words or not drawn:
+            meaning = fit(meaning, words) if drawn else meaning
+            line.append((meaning, "late" if late else "text"))
+        if bar and field in spans:
             line += _piece(*spans[field], total, bar - 1, STYLE_OF[field])
         elif bar and field == "kernel_ms" and "batch_add_ms" in spans:
             line += _kernels(spans, total, bar - 1)

@@ -300,7 +300,7 @@ async def test_rows_are_selected_and_opened() -> None:
             "partition  8, attempt 1, porep",
             "worker 1 on GPU 0",
             "its lines  inferred: lock exact, kernel inferred, cpu inferred",
-            "      barrier            1.54s   1.40s   2.21s ~ kernels wait for the CPU",
+            "      barrier            1.54s   1.40s   2.21s ~             ████████ ",
         ):
             assert words in shown
         await pilot.press("escape", "escape")

@@ -247,6 +247,26 @@ def test_a_partition_in_full_has_its_time_line_its_certainty_and_its_lines() -> 
     assert 1.5 < barrier.count("█") / ntt.count("█") < 2.5
 
 
+@pytest.mark.parametrize("width", [74, 92, 130])
+def test_a_partition_is_drawn_to_scale_in_any_usual_window(width: int) -> None:
+    """Drawn lengths against the figures, and nothing is cut."""
+    frame = busy()
+    shown = [line.rstrip() for line in text(details(frame.recent[0], frame, width)).splitlines()]
+    figures = shown[: next(at for at, line in enumerate(shown) if line.startswith("gpu_ms"))]
+    assert not any(line.endswith("…") for line in figures)
+    bars = {line[:22].strip(): line.count("█") for line in figures if "█" in line[40:]}
+    whole = bars.pop("bracket")
+    assert whole >= 14
+    row = frame.recent[0]
+    for name, ms in (
+        ("lock wait", row.lock_wait_ms),
+        ("lock held", row.lock_held_ms),
+        ("barrier", row.barrier_wait_ms),
+        ("prep_msm", row.prep_msm_ms),
+    ):
+        assert bars[name] == pytest.approx(whole * (ms or 0) / (row.bracket_ms or 1), abs=1.01)
+
+
 # --------------------------------------------------------------------------------------- timeline
 
 
