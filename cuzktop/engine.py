@@ -19,6 +19,8 @@ LEAST_INTERVAL_S = 0.1
 FIRST_S = 0.2  # nobody should wait a whole interval for the first picture with the log in it
 BEHIND_MS = 3000.0  # a log whose newest line is so old when it comes is being caught up with
 ERROR_PAUSE_S = 1.0  # after one of our own errors: it may come again at once
+MOST_WAITING = 16  # batches: a block of the log is hundreds of events, a large log gigabytes
+ROOM_S = 0.005
 BATCHES_A_FRAME = 64  # while a large log is read, a frame comes after so many blocks at the latest
 
 
@@ -29,10 +31,18 @@ class Inbox(queue.SimpleQueue[Batch]):
         """Nothing has come."""
         super().__init__()
         self._beside: deque[Batch] = deque()
+        self._closed = threading.Event()
 
     def emit(self, batch: Batch) -> None:
-        """Add a batch."""
+        """Add a batch; a source that is faster than the engine waits until it has caught up."""
         super().put(batch)
+        while self.qsize() > MOST_WAITING and not self._closed.wait(ROOM_S):
+            pass
+
+    def close(self) -> None:
+        """Nothing is taken any more: let no source wait."""
+        self._closed.set()
+        self.put(())
 
     def lay_beside(self, batch: Batch) -> None:
         """Add a batch that can wait for the next frame: nobody is woken for it."""
@@ -99,7 +109,7 @@ class Engine(threading.Thread):
     def stop(self) -> None:
         """End the thread after what it is doing."""
         self._stopped.set()
-        self._inbox.put(())
+        self._inbox.close()
 
     def set_interval(self, interval_s: float) -> None:
         """Publish every `interval_s` seconds from the next frame on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from cuzktop import engine as engine_module
-from cuzktop.engine import BATCHES_A_FRAME, FIRST_S, LEAST_INTERVAL_S, Engine, Inbox
+from cuzktop.engine import BATCHES_A_FRAME, FIRST_S, LEAST_INTERVAL_S, MOST_WAITING, Engine, Inbox
 from cuzktop.events import EngineStarted, Event, GpuSampled, SourceNote, SynthStarted, WorkerStarted
 from cuzktop.frame import Frame
 from cuzktop.parse.scanner import Counts
@@ -373,6 +374,19 @@ def test_readings_wait_for_the_next_frame_and_wake_nobody() -> None:
     scene.engine.step()
     assert scene.times == [FIRST_S]
     assert scene.frames[0][1].source.note == "no readings"
+
+
+def test_a_source_that_is_faster_than_the_engine_waits_for_it() -> None:
+    inbox = Inbox()
+    source = threading.Thread(target=lambda: list(map(inbox.emit, map(synth, range(100)))))
+    source.start()
+    taken = [inbox.get(timeout=60.0) for _ in range(50)]
+    assert inbox.qsize() <= MOST_WAITING + 1
+    inbox.close()
+    source.join(60.0)
+    assert not source.is_alive()
+    taken += [inbox.get_nowait() for _ in range(51)]
+    assert [batch for batch in taken if batch] == [synth(n) for n in range(100)]
 
 
 def test_single_events_reach_the_same_inbox() -> None:
