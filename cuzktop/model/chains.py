@@ -20,7 +20,8 @@ Pools = Mapping[int, Sequence[Line]]
 
 MISSING = 12.0  # the cost of a line that should be there and isn't: it was lost
 LIMIT = 13.0  # a line costs at most so much, or it is another call's
-HELD_MORE_MS = 450.0  # mutex_held exceeds gpu_total by at most so much; 400 was the worst
+HELD_MORE_MS = 450  # mutex_held exceeds gpu_total by so much as a rule; 400 was the worst seen
+LONGEST_MS = 3_600_000  # by more only if nothing else fits: its thread may have got no CPU
 GAVE_UP = 2.0  # the cost of each line that a failed call did not come to print
 PARTIAL_FIT = 4.0  # a line that costs more isn't taken on its own evidence
 KEEP_OPTIONS = 80
@@ -104,36 +105,40 @@ def _kernels(
     last = call.end_seq if release is None else release.seq
     inside = [between(pools[kind], first, last) for kind in (C6, C7, C8)]
     found = FORBIDDEN
-    for end in between(pools[C9], first, last):
-        total = end.b
-        lo, hi = acquired
-        end_cost = cost
-        if release is None:
-            hi += 5.0
-        else:
-            outside = release.a - total
-            if outside < -1 or outside > HELD_MORE_MS:
-                continue
-            hi += max(0, outside)  # as late as the thread may have begun
-            end_cost += gap_cost(outside, 7.0, 1.0)
-        end_cost += misfit(lo + total, hi + total + 1, end)
-        if end_cost > cost + LIMIT:
-            continue
-        # When the GPU thread began, by this line's own clocks too.
-        lo = min(hi, max(lo, end.lo - total - 2))
-        hi = max(lo, min(hi, end.hi - total + 1))
-        for option in _inside(inside, end, (lo, hi), end_cost):
-            _, ntt, barrier, batch, _, _ = option.lines
-            if take is not None or release is not None:
-                due = (acquired, *option.due[1:5], _released(lo, hi, end, release))
+    ends = between(pools[C9], first, last)
+    for least, most in ((-1, HELD_MORE_MS), (HELD_MORE_MS + 1, LONGEST_MS)):
+        for end in ends:
+            total = end.b
+            lo, hi = acquired
+            end_cost = cost
+            if release is None:
+                hi += 5.0
             else:
-                due = option.due
-            hold = None
-            if take is not None and release is not None:
-                hold = Hold(call.lock, take.seq, release.seq)
-            lines = (take, ntt, barrier, batch, end, release)
-            options.append(Option(option.cost, lines, due, hold))
-            found = min(found, option.cost - cost)
+                outside = release.a - total
+                if not least <= outside <= most:
+                    continue
+                hi += max(0, outside)  # as late as the thread may have begun
+                end_cost += gap_cost(outside, 7.0, 1.0)
+            end_cost += misfit(lo + total, hi + total + 1, end)
+            if end_cost > cost + LIMIT:
+                continue
+            # When the GPU thread began, by this line's own clocks too.
+            lo = min(hi, max(lo, end.lo - total - 2))
+            hi = max(lo, min(hi, end.hi - total + 1))
+            for option in _inside(inside, end, (lo, hi), end_cost):
+                _, ntt, barrier, batch, _, _ = option.lines
+                if take is not None or release is not None:
+                    due = (acquired, *option.due[1:5], _released(lo, hi, end, release))
+                else:
+                    due = option.due
+                hold = None
+                if take is not None and release is not None:
+                    hold = Hold(call.lock, take.seq, release.seq)
+                lines = (take, ntt, barrier, batch, end, release)
+                options.append(Option(option.cost, lines, due, hold))
+                found = min(found, option.cost - cost)
+        if found <= MISSING or release is None or call.failed:
+            break
     if call.failed:
         _failed_kernels(call, pools, lock, acquired, cost, options)
     elif found > MISSING:

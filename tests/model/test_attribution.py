@@ -261,6 +261,28 @@ def test_what_cannot_be_told_apart_is_never_exact() -> None:
     assert given == {(400, 290), (430, 320)}
 
 
+@pytest.mark.parametrize("more_ms", [1, 400, 460, 5000])
+def test_a_lock_may_be_held_long_after_the_kernels(more_ms: int) -> None:
+    """The calling thread got no CPU between the GPU thread's end and giving the lock back."""
+    log = Log().start(workers=(0,))
+    log.synthesized(100, TWINS[0][0], 0).picked(1100, TWINS[0][0], 0, 0)
+    log.timing("split_vectors_ms=1 setup_to_split_ms=3")
+    log.timing("pre_lock_cpu_ms=5 mutex_wait_ms=0")
+    log.timing("gpu_tid=0 ntt_msm_h_ms=400")
+    log.timing("prep_msm_ms=500")
+    log.timing("gpu_tid=0 barrier_wait_ms=100")
+    log.timing("gpu_tid=0 batch_add_ms=60")
+    log.timing("gpu_tid=0 tail_msm_ms=50 gpu_total_ms=611")
+    held = 611 + more_ms
+    log.timing("b_g2_msm_ms=300 num_circuits=1")
+    log.timing(f"mutex_held_ms={held} total_start_fn_ms={held + 5}")
+    log.ended(1110 + held, TWINS[0][0], 0, 0, held + 9)
+    row = by_key(only_run(report(log.data)))[TWINS[0][0], 1, 0]
+    assert (row["lock_held_ms"], row["gpu_total_ms"]) == (held, 611)
+    assert row["ntt_msm_h_ms"] == 400
+    assert row["attribution_by"]["kernel"] == "exact"
+
+
 # ---------------------------------------------------------------- bounds
 
 
