@@ -35,6 +35,7 @@ from cuzktop.model.joint import (
     unrivalled,
 )
 from cuzktop.model.kinds import BLOCK, C1, C4, C7, C9, C10, C11, CHAIN, CPU
+from cuzktop.model.lateness import misfit
 from cuzktop.model.options import NOTHING, Hold, Option, by_cost, overlaps
 from cuzktop.model.preparation import (
     FINISH_MS,
@@ -51,6 +52,7 @@ SURE = 6.0  # e^6: the next best assignment is four hundred times less likely
 TOSS_UP = 0.4  # figures on which choices so near to each other differ are not given
 POOR_CHAIN = 10.0  # a chain that costs more isn't exact: something else has happened
 POOR_CPU = 8.0  # the same for a call's CPU lines
+FITS_WELL = 2.5  # what costs less may be so
 TIE_MARGIN = 4.0  # chains this much dearer than the best don't disturb what it says of times
 
 MAX_WAITING = 192  # unsettled calls: 8 GPUs, 4 workers, 6 calls each; more are forced
@@ -511,6 +513,8 @@ class Attributor:
         margin = min(verdict.margin, call.cpu_margin)
         if call.kernel_sure == "inferred":  # what its barrier says of prep_msm isn't sure either
             margin = min(margin, SURE / 2)
+        if margin >= SURE and self._fits_one_without(call, option):
+            margin = SURE / 2
         rival = option.lines
         if margin < TOSS_UP and verdict.rival is not None:
             rival = verdict.rival.lines or rival
@@ -529,6 +533,25 @@ class Attributor:
             for line, due in zip(option.lines, option.due, strict=True):
                 if line is not None and due is not None and line.tied is None:
                     line.tied = due
+
+    def _fits_one_without(self, call: Call, option: Option) -> bool:
+        """Whether a call that finds no lines that fit it was entered as if these were its own.
+
+        Its C1 or its GPU_START may be lost or torn, so that it doesn't claim them.
+        """
+        prep = option.lines[1]
+        if prep is None:
+            return False
+        for other in self.waiting:
+            if other is call or other.end is None or other.failed:
+                continue
+            some = other.cpu_options
+            if some and some[0].cost <= POOR_CPU and None not in some[0].lines:
+                continue
+            lo, hi = other.entry_lo + prep.a, other.entry_hi + prep.a + USUAL_SPAWN_MS
+            if misfit(lo, hi, prep) < FITS_WELL:
+                return True
+        return False
 
     def _all_preparations(self, call: Call) -> list[Option]:
         """The same as `_preparations`, with all that is hardly likely, and free."""

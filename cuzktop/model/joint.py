@@ -40,6 +40,7 @@ KEEP_MEMBERS = 12  # claimants that are looked at together
 MOST_MEMBERS = 2 * KEEP_MEMBERS  # even if a line is wanted by more
 MANY_MEMBERS = 6  # where there are more, the order of all lines is looked at first
 OUT_OF_ORDER = 8.0  # options that cost so much more by their lines' order aren't listed either
+POOR = 8.0  # what costs more has lost a line, or something else has happened
 ROUNDS = 4  # what is dropped bounds the others more tightly, and so on
 
 Figures = Callable[[Lines], tuple[int | None, ...]]
@@ -178,6 +179,9 @@ class Contest(Generic[Claimant]):
     def _put_in_order(self) -> None:
         """Drop options with lines that would stand far out of order, whoever has the others."""
         self._in_order = True
+        for claimant, some in self._options.items():
+            if claimant not in self._excused and (some[0].cost > POOR or None in some[0].lines):
+                return  # a line of it was lost, or came very late: others of it may be nobody's
         for _ in range(ROUNDS):
             free = {claimant: self._left(claimant) for claimant in self._options}
             bounds = _written(free.values(), self._frontier)
