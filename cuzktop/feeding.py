@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cuzktop.glance import Glance
 
 TURN_S = 0.0005  # while a large log is read, a key waits for its turn several times
-YOUNG_OBJECTS = 20_000  # between two looks for garbage: a frame is thousands, and leaves none
+YOUNG_OBJECTS = 5000  # between two looks for garbage: a frame is thousands, and leaves little
 HOST_PERIOD_S = 3.0  # the machine's own figures move slowly, and are dear to read
 PACE_MS = 950.0  # averages and histories are worked out anew once a second, at any rate of frames
 Tell = Callable[[str, str], object]
