@@ -336,4 +336,11 @@ def why_without_shares(run: Run) -> str:
     """Why there are no shares although brackets have closed."""
     if any(not is_placed(run, gpu) for gpu in run.gpus.values()):
         return UNPLACED
-    return "too few calls have lock and kernel times in this log"
+    calls = without = 0
+    for gpu in run.gpus.values():
+        history = gpu.history
+        times = zip(history.acquired, history.batch, history.tail, history.finished, strict=True)
+        for taken, batch, tail, finished in times:
+            calls += finished
+            without += finished and math.isnan(taken + batch + tail)
+    return f"too few calls have lock and kernel times in this log: {without} of {calls} are without"
