@@ -212,6 +212,11 @@ class Tmux:
             raise RuntimeError(message)
         return session, int(pid)
 
+    def stop(self, session: str) -> None:
+        """End a session and the program in it."""
+        self._tmux("kill-session", "-t", session)
+        time.sleep(0.5)  # the last session takes the server with it
+
     def text(self, session: str) -> str:
         """What the session shows now."""
         return self._tmux("capture-pane", "-p", "-t", session)
