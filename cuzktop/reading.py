@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TextIO
 
 from cuzktop.analysis.diagnosis import LEAST_COVERAGE, Measured
+from cuzktop.analysis.intervals import Span
 from cuzktop.analysis.reconcile import (
     OFFSET_MARGIN_MS,
     Grid,
@@ -28,6 +29,7 @@ from cuzktop.units import duration
 
 ROWS_IN_MEMORY_BYTES = 64 * 1024  # more go to a temporary file; large buffers litter the heap
 ROWS_AT_A_TIME = 64
+MOST_NAMED = 8
 
 Measure = Callable[[Run], Mapping[int, Measured]]
 """NVML's means over each GPU's span of a run, by GPU; empty where there are none."""
@@ -97,7 +99,7 @@ def measure(
     use = UseBins(grid)
     found = means_of(use.passing(readings), spans)
     if all(not means.samples for means in found.values()):
-        say(_elsewhere(whole, use))
+        say(_why_none(whole, use, found))
         return {}
     locks = {gpu: grid.held(_locks(run, gpu, zero_ms)) for gpu in spans}
     uses = use.uses()
@@ -118,6 +120,7 @@ def measure(
     measured = {}
     for gpu, means in found.items():
         if means.util_pct is None:
+            say(_why_not(gpu, means, use))
             continue
         span_ms = spans[gpu][1] - spans[gpu][0]
         if means.reach_ms < LEAST_COVERAGE * span_ms:
@@ -145,8 +148,51 @@ def _locks(run: Run, gpu: int, zero_ms: float) -> Iterator[tuple[float, float]]:
             yield zero_ms + taken, zero_ms + released
 
 
-def _elsewhere(whole: tuple[float, float], use: UseBins) -> str:
-    """Why no reading lies in the run's time."""
+def _why_none(whole: Span, use: UseBins, found: Mapping[int, Means]) -> str:
+    """Why no reading of use is at hand for a run that took the time `whole`."""
+    if not use.gpus:
+        return "there are no GPU readings for this run of the log"
+    if any(means.reach_ms > 0 for means in found.values()):
+        return _no_use(sorted(found))
+    if not use.gpus & found.keys():
+        return _no_card(min(found), use)
+    if use.first_ms < whole[1] and use.last_ms > whole[0]:
+        return (
+            "the readings given have none in order of time for this run of the log: not used"
+            " (sort them by their time stamps, if they are not)"
+        )
+    return _elsewhere(whole, use)
+
+
+def _why_not(gpu: int, means: Means, use: UseBins) -> str:
+    """Why no reading of use is at hand for one GPU of several."""
+    if means.reach_ms > 0:
+        return _no_use([gpu])
+    if gpu not in use.gpus:
+        return _no_card(gpu, use)
+    return f"the readings of GPU {gpu} lie at another time than its work in this run: not used"
+
+
+def _no_use(gpus: Sequence[int]) -> str:
+    return (
+        f"the readings of {_cards(gpus)} say nothing of its use (no utilization.gpu column, [N/A]"
+        " or MIG): not used"
+    )
+
+
+def _no_card(gpu: int, use: UseBins) -> str:
+    return f"the readings given are of {_cards(sorted(use.gpus))}, none of GPU {gpu} in this run"
+
+
+def _cards(gpus: Sequence[int]) -> str:
+    """GPU 0, 1 and 3 more; a damaged file can name many."""
+    shown = ", ".join(map(str, gpus[:MOST_NAMED]))
+    more = len(gpus) - MOST_NAMED
+    return f"GPU {shown}" + (f" and {more} more" if more > 0 else "")
+
+
+def _elsewhere(whole: Span, use: UseBins) -> str:
+    """What to do about readings that lie at another time than the run."""
     said = "the readings given lie at another time than this run of the log: not used"
     ahead_ms = zone_offset_ms(whole, use.first_ms, use.last_ms)
     if ahead_ms is None:

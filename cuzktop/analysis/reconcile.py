@@ -131,13 +131,14 @@ Use = list[float | None]
 class UseBins:
     """Readings collected into the bins of a grid, by card."""
 
-    __slots__ = ("_areas", "_covered", "first_ms", "grid", "last_ms")
+    __slots__ = ("_areas", "_covered", "first_ms", "gpus", "grid", "last_ms")
 
     def __init__(self, grid: Grid) -> None:
         """Nothing was read."""
         self.grid = grid
         self.first_ms = math.inf  # of all readings, also of those outside of the grid
         self.last_ms = -math.inf
+        self.gpus: set[int] = set()  # of which there is any reading at all
         self._areas: dict[int, list[float]] = {}
         self._covered: dict[int, list[float]] = {}
 
@@ -145,6 +146,7 @@ class UseBins:
         """Take a reading into account."""
         at_ms, window_ms = reading.at_ms, reading.util_window_ms
         self.first_ms, self.last_ms = min(self.first_ms, at_ms), max(self.last_ms, at_ms)
+        self.gpus.add(reading.gpu)
         index = int((at_ms - 0.5 * window_ms - self.grid.start_ms) // self.grid.width_ms)
         if reading.util_pct is None or not 0 <= index < self.grid.count:
             return

@@ -8,27 +8,34 @@ Columns in any order, with or without units; a cell that isn't a figure (`[N/A]`
 
 from __future__ import annotations
 
+import io
 import math
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import Final, TextIO
+from typing import BinaryIO, Final, TextIO, cast
 
 from cuzktop.dataclass import NamedTuple, dataclass, field
-from cuzktop.errors import SourceUnreadableError, UsageError
+from cuzktop.errors import CuzktopError, SourceUnreadableError, UsageError
 from cuzktop.events import GpuSampled
 from cuzktop.settings import MAX_LINE_BYTES
-from cuzktop.sources.nvml import CLOCK_REASONS, held_down
+from cuzktop.sources.files import GZIP_MAGIC, is_stream
+from cuzktop.sources.nvml import CLOCK_REASONS, MAX_POWER_W, held_down
 
 SOURCE: Final = "utilization.gpu"
 FIRST_WINDOW_MS = 200.0  # the driver's own period, for a GPU's first row
 MAX_WINDOW_MS = 10_000.0  # after a pause in the recording, a row doesn't speak for the pause
+MAX_INDEX_DIGITS = 3  # no box has a thousand cards
+MAX_MEMORY_MIB = 1e9
+MAX_CLOCK_MHZ = 100_000.0
+MAX_TEMPERATURE_C = 200.0
 HEADER_WITHIN_LINES = 100  # what a wrapper script printed first
 RECORD_HINT = "record them with nvidia-smi --query-gpu=timestamp,index,utilization.gpu --format=csv"
 
 _MIB = 1024 * 1024
-_STAMP = re.compile(r"(\d{4})[/-](\d\d)[/-](\d\d)[ T](\d\d):(\d\d):(\d\d(?:\.\d+)?)Z?\Z")
+_STAMP = re.compile(r"(\d{4})[/-](\d\d)[/-](\d\d)[ T](\d\d):(\d\d):([0-5]\d(?:\.\d+)?)(Z?)\Z")
 _UNIT = re.compile(r"\s*\[[^]]*\]\Z")  # the header's: utilization.gpu [%]
 
 _COLUMNS: Final[dict[str, tuple[str, ...]]] = {
@@ -55,25 +62,55 @@ def read_samples(path: Path, *, utc: bool) -> Iterator[GpuSampled]:
     Times are the machine's local time unless `utc`. A reading's `util_window_ms` is the time since
     the row before it of the same GPU. Rows that are torn or have no time are left out. Without an
     index, GPUs are numbered in the order in which their UUID or bus id first appears; without that
-    either, all rows are GPU 0's. The file is opened and its header read at once.
+    either, all rows are GPU 0's. The file, which may be a gzip, is opened and its header read at
+    once.
 
     Raises:
-        SourceUnreadableError: it is missing, a directory, not ours to read, or fails on the way.
+        SourceUnreadableError: it is missing, a directory, a stream, not ours to read, or fails on
+            the way.
         UsageError: its header names no timestamp, or it has no header.
     """
-    try:
-        stream = path.open(encoding="utf-8-sig", errors="replace", newline="\n")
-    except OSError as error:
-        raise _unreadable(path, error) from None
+    stream = _open(path)
     try:
         columns = _header(stream, path)
-    except OSError as error:
-        stream.close()
-        raise _unreadable(path, error) from None
-    except UsageError:
+    except CuzktopError:
         stream.close()
         raise
     return _rows(stream, path, columns, None if not utc else UTC)
+
+
+def _open(path: Path) -> TextIO:
+    if is_stream(path):  # each run of a log looks through it again
+        message = f"can't read the samples {path}"
+        raise SourceUnreadableError(message, hint="it is a stream: save it to a file first")
+    try:
+        file = cast("BinaryIO", path.open("rb"))
+        is_gzip = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+        file.seek(0)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    if is_gzip:
+        import gzip  # noqa: PLC0415 - start-up: few are compressed
+
+        file.close()
+        file = cast("BinaryIO", gzip.GzipFile(path, "rb"))
+    return io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="\n")
+
+
+def _read_line(stream: TextIO, path: Path) -> str:
+    """The next line, or its beginning if it is longer than any of ours; empty at the end.
+
+    Raises:
+        SourceUnreadableError: a disk fault, a broken gzip.
+    """
+    try:
+        return stream.readline(MAX_LINE_BYTES)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    except (EOFError, zlib.error):
+        message = f"can't read the samples {path}"
+        hint = "the compressed file is damaged or cut off; unpack what is left of it with zcat"
+        raise SourceUnreadableError(message, hint=hint) from None
 
 
 def _unreadable(path: Path, error: OSError) -> SourceUnreadableError:
@@ -108,7 +145,7 @@ def _header(stream: TextIO, path: Path) -> _Columns:
     """
     empty = True
     for _ in range(HEADER_WITHIN_LINES):
-        line = stream.readline(MAX_LINE_BYTES)
+        line = _read_line(stream, path)
         if not line:
             break
         cells = _cells(line)
@@ -158,10 +195,7 @@ def _rows(
     last_ms: dict[int, float] = {}
     with stream:
         while True:
-            try:
-                line = stream.readline(MAX_LINE_BYTES)
-            except OSError as error:
-                raise _unreadable(path, error) from None
+            line = _read_line(stream, path)
             if not line:
                 return
             cells = _cells(line)
@@ -182,14 +216,15 @@ def _rows(
 def _reading(
     cells: Sequence[str], columns: _Columns, at_ms: float, gpu: int, window_ms: float
 ) -> GpuSampled:
-    def figure(what: str, *, most: float = math.inf) -> float | None:
+    def figure(what: str, *, most: float) -> float | None:
         for n in columns.at[what]:
             value = _number(cells[n])
             if value is not None and 0.0 <= value <= most:
                 return value
         return None
 
-    used, total = figure("memory_used"), figure("memory_total")
+    used = figure("memory_used", most=MAX_MEMORY_MIB)
+    total = figure("memory_total", most=MAX_MEMORY_MIB)
     if used is not None and total is not None and used > total:
         used = total = None
     return GpuSampled(
@@ -198,11 +233,11 @@ def _reading(
         util_pct=figure("util", most=100.0),
         util_source=SOURCE,
         util_window_ms=window_ms,
-        power_w=figure("power"),
-        power_limit_w=figure("limit"),
-        sm_clock_mhz=_whole(figure("sm_clock")),
-        memory_clock_mhz=_whole(figure("memory_clock")),
-        temperature_c=_whole(figure("temperature")),
+        power_w=figure("power", most=MAX_POWER_W),
+        power_limit_w=figure("limit", most=MAX_POWER_W),
+        sm_clock_mhz=_whole(figure("sm_clock", most=MAX_CLOCK_MHZ)),
+        memory_clock_mhz=_whole(figure("memory_clock", most=MAX_CLOCK_MHZ)),
+        temperature_c=_whole(figure("temperature", most=MAX_TEMPERATURE_C)),
         memory_used_bytes=None if used is None else round(used * _MIB),
         memory_total_bytes=None if total is None else round(total * _MIB),
         held_down=_held_down(cells, columns),
@@ -231,7 +266,8 @@ def _cell(cells: Sequence[str], columns: _Columns, what: str) -> str:
 def _gpu(cells: Sequence[str], columns: _Columns, numbering: dict[str, int]) -> int | None:
     if columns.at["gpu"]:
         text = _cell(cells, columns, "gpu")
-        return int(text) if text.isascii() and text.isdigit() else None
+        is_index = text.isascii() and text.isdigit() and len(text) <= MAX_INDEX_DIGITS
+        return int(text) if is_index else None
     if columns.at["identity"]:
         identity = _cell(cells, columns, "identity")
         if not identity or identity.startswith("["):
@@ -266,11 +302,12 @@ class _RowClock:
         match = _STAMP.match(stamp)
         if match is None:
             return None
-        minute = stamp[:16]
+        zone = UTC if match.group(7) else self._zone
+        minute = stamp[:16] + match.group(7)
         if minute != self._minute:
             year, month, day, hour, minutes = (int(match.group(n)) for n in range(1, 6))
             try:
-                start = datetime(year, month, day, hour, minutes, tzinfo=self._zone)
+                start = datetime(year, month, day, hour, minutes, tzinfo=zone)
                 start_ms = start.timestamp() * 1000.0
                 if start_ms < self._minute_ms:
                     # Local clocks are set back in autumn: the hour comes a second time.

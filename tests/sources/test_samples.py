@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import random
@@ -287,6 +288,60 @@ def test_a_file_that_is_no_recording_is_one_clear_line(csv: Path, text: str, wor
     assert caught.value.exit_code == 2
 
 
+def test_a_gzip_reads_as_what_is_in_it_and_a_damaged_one_is_said(csv: Path) -> None:
+    packed = gzip.compress(H200_CSV.read_bytes())
+    csv.write_bytes(packed)
+    assert list(read_samples(csv, utc=True)) == list(read_samples(H200_CSV, utc=True))
+    for damaged in (packed[: len(packed) // 2], packed[:9], packed[:12] + b"\xff" * 500):
+        csv.write_bytes(damaged)
+        with pytest.raises(SourceUnreadableError, match=re.escape(str(csv))) as caught:
+            list(read_samples(csv, utc=True))
+        assert "\n" not in str(caught.value)
+
+
+def test_a_stream_is_refused_before_anything_is_taken_from_it(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with pytest.raises(SourceUnreadableError, match="save it to a file"):
+        read_samples(fifo, utc=True)
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "name"),
+    [
+        ("power.draw", "1e300 W", "power_w"),
+        ("enforced.power.limit", "1e300 W", "power_limit_w"),
+        ("memory.used", "1e308 MiB", "memory_used_bytes"),
+        ("memory.total", "1e308 MiB", "memory_total_bytes"),
+        ("clocks.sm", "1e300 MHz", "sm_clock_mhz"),
+        ("clocks.mem", "1e300 MHz", "memory_clock_mhz"),
+        ("temperature.gpu", "1e300", "temperature_c"),
+    ],
+)
+def test_a_figure_that_no_card_has_is_unknown(csv: Path, column: str, cell: str, name: str) -> None:
+    text = f"timestamp, utilization.gpu, {column}\n2026/11/30 09:08:20.000, 10, {cell}\n"
+    (row,) = rows(csv, text)
+    assert getattr(row, name) is None
+    assert row.util_pct == 10.0
+
+
+@pytest.mark.parametrize("index", ["9" * 5000, "99999", "-1", "x", "\u0663"])
+def test_a_row_of_no_card_is_left_out(csv: Path, index: str) -> None:
+    text = "timestamp, index, utilization.gpu\n2026/11/30 09:08:20.000, {}, 10\n"
+    assert rows(csv, text.format(index)) == []
+
+
+def test_a_time_that_says_it_is_utc_is(csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        text = "timestamp, utilization.gpu\n2026-11-30T09:08:20.000Z, 10\n"
+        assert rows(csv, text, utc=False)[0].at_ms == ms("2026-11-30 09:08:20")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 def test_a_missing_file_and_a_directory_are_said_at_once(tmp_path: Path) -> None:
     with pytest.raises(SourceUnreadableError, match="no such file"):
         read_samples(tmp_path / "none.csv", utc=True)
@@ -495,6 +550,35 @@ def test_readings_of_another_time_zone_are_said_to_be_that(
     assert "another time" in said
     assert "2h00 ahead of the log's" in said
     assert run["gpus"][0]["nvml"] is None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda row: re.sub(r"\d+ %", "[N/A]", row), "GPU 0 say nothing of its use"),
+        (lambda row: row.replace(", 0, NV", ", 3, NV"), "are of GPU 3, none of GPU 0"),
+        (lambda row: row.replace("2026/", "0000/"), "there are no GPU readings"),
+    ],
+)
+def test_why_readings_are_not_used_is_said_as_it_is(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    change: Callable[[str], str],
+    words: str,
+) -> None:
+    run, said = report_beside(tmp_path, capsys, change)
+    assert words in said
+    assert "another time" not in said
+    assert said.count("\n") == 1
+    assert run["gpus"][0]["nvml"] is None
+
+
+def test_readings_that_run_backwards_are_said_to_do_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = iter((DEMO / "gpu.csv").read_text().splitlines()[:0:-1])
+    _, said = report_beside(tmp_path, capsys, lambda _: next(rows))
+    assert "in order of time" in said
 
 
 def test_readings_that_stay_at_0_are_not_credible_and_decide_nothing(
