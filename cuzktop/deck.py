@@ -5,6 +5,7 @@ Every answer is a few words for the footer. Any thread may ask.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -224,7 +225,7 @@ class Deck:
         if not text:
             return ""
         try:
-            return self._tape.begin(Path(text).expanduser())
+            return self._tape.begin(Path(os.path.expanduser(text)))  # noqa: PTH111 (raises nothing)
         except CuzktopError as error:
             return str(error)
 

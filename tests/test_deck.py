@@ -108,6 +108,13 @@ def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     assert screen.deck.end_recording() == ""
 
 
+@pytest.mark.parametrize("name", [".", "/", "..", "~", "~nobody-of-this-name/x", "x" * 300])
+def test_a_name_that_cannot_be_recorded_to_is_answered_not_raised(name: str) -> None:
+    screen = Screen()
+    assert "cannot record to" in screen.deck.record(name)
+    assert not screen.deck.records
+
+
 def test_a_name_is_offered_with_the_time_in_it() -> None:
     assert Screen().deck.new_name() == "cuzktop-20261130-090725.rec"
 

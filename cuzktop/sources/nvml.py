@@ -46,6 +46,7 @@ BACKOFF_MS = 1000.0  # a lost card is looked for after 1 s, 2 s, 4 s …
 MAX_BACKOFF_MS = 60_000.0
 MAX_POWER_W = 20_000.0  # beyond this it isn't a power reading
 MAX_BYTES_PER_S = 1e12  # nor this a PCIe rate: generation 7 with 16 lanes has 242 GB/s
+MAX_GPU = 999  # no box has a thousand cards
 MAX_FAULTS = 4  # taken in one tick
 
 ErrorKind = Literal["unsupported", "absent", "empty", "lost", "gone", "failed"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
 from cuzktop import units
-from cuzktop.errors import SourceUnreadableError
+from cuzktop.errors import SourceUnreadableError, UsageError
 from cuzktop.events import (
     Event,
     GpuSampled,
@@ -20,7 +20,7 @@ from cuzktop.events import (
     LogEvent,
     SourceNote,
 )
-from cuzktop.sources.files import LogParser, is_stream, open_log, unreadable
+from cuzktop.sources.files import LogParser, holds_recording, is_stream, unreadable
 from cuzktop.sources.recording import (
     DEFAULT_MAX_BYTES,
     Recorded,
@@ -216,8 +216,10 @@ def record(
     stop = stop or threading.Event()
     name = "standard input" if log == Path("-") else str(log)
     stream = None if source is not None else _stream_of(log)
-    if stream is None and source is None:
-        open_log(log).close()  # what can't be read is said before a file is made
+    if stream is None and source is None and holds_recording(log):
+        # What can't be read is said before a file is made, too.
+        message = f"{log} is a recording"
+        raise UsageError(message, hint=f"cuzktop replay {log} plays it; name the daemon's log")
     writer = RecordingWriter(
         path, now_ms=wall_ms(), log=name, max_bytes=max_bytes, max_age_s=max_age_s
     )

@@ -45,6 +45,7 @@ from cuzktop.sources.files import (
     plain_size,
     read_blocks,
 )
+from cuzktop.sources.nvml import MAX_BYTES_PER_S, MAX_GPU, MAX_POWER_W
 from cuzktop.sources.since import find_since, settle
 
 MAGIC: Final = b"cuzktop-recording "
@@ -53,7 +54,22 @@ PREFIX_BYTES: Final = 16  # b"L 1796029645000 "
 MAX_RECORD_BYTES = 2 * MAX_LINE_BYTES  # none that we write is longer
 MAX_NOTE_CHARS = 4096  # nor is a sentence, or a file's name
 MOST_LINK = 1024  # no generation or number of lanes is as large
-MAX_WHOLE = 2**63  # no count or number of bytes is as large
+MAX_FIGURE = 2**62  # no count, rate or number of bytes is larger
+MOST: Final[dict[str, float]] = {
+    "at_ms": 1e13,
+    "gpu": MAX_GPU,
+    "util_pct": 100.0,
+    "sm_util_pct": 100.0,
+    "util_window_ms": 1e8,
+    "power_w": MAX_POWER_W,
+    "power_limit_w": MAX_POWER_W,
+    "host_to_device_bytes_per_s": MAX_BYTES_PER_S,
+    "device_to_host_bytes_per_s": MAX_BYTES_PER_S,
+    "cpu_pct": 100.0,
+    "psi_cpu_pct": 100.0,
+    "psi_memory_pct": 100.0,
+}
+"""Field → the largest figure that a sound recording has of it; none is below 0."""
 
 DEFAULT_MAX_BYTES = 1024 * 1024 * 1024  # about a week of one GPU
 LEAST_MAX_BYTES = 256 * 1024  # two parts that hold the longest record each
@@ -184,11 +200,11 @@ def _from_json(kind: type[_Reading], told: dict[str, Any]) -> _Reading | None:
         if name == "processes":
             values[name] = _processes(value)
             continue
-        if isinstance(value, int) and abs(value) >= MAX_WHOLE:
-            value = None
+        if isinstance(value, int | float) and not 0 <= value <= MOST.get(name, MAX_FIGURE):
+            value = None  # nor is NaN
         if float in types and type(value) is int:
             value = float(value)
-        if type(value) not in types or (isinstance(value, float) and not math.isfinite(value)):
+        if type(value) not in types:
             value = None
         if value is not None or type(None) in types:
             values[name] = value
@@ -205,6 +221,8 @@ def _processes(told: object) -> tuple[GpuProcess, ...] | None:
     for one in told:
         match one:
             case [int(pid), int() | None as used, str() | None as name, bool(here)]:
+                if not (0 <= pid <= MAX_FIGURE and 0 <= (used or 0) <= MAX_FIGURE):
+                    return None
                 found.append(GpuProcess(pid, used, name, here))
             case _:
                 return None
@@ -213,9 +231,7 @@ def _processes(told: object) -> tuple[GpuProcess, ...] | None:
 
 def _gpu_reading(told: dict[str, Any]) -> GpuSampled | None:
     reading = _from_json(GpuSampled, told)
-    if reading is None or reading.util_source not in _SOURCES or reading.gpu < 0:
-        return None
-    return reading
+    return None if reading is None or reading.util_source not in _SOURCES else reading
 
 
 def _note_json(event: GpuSamplerNote | SourceNote) -> str:
@@ -285,6 +301,8 @@ class RecordingWriter:
         if max_bytes < LEAST_MAX_BYTES:
             message = f"a recording of {max_bytes} bytes is too small"
             raise UsageError(message, hint=f"give it {LEAST_MAX_BYTES} bytes or more")
+        if not path.name:
+            raise _unwritable(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
         self.path = path
         self.older = older_part(path)
         self.recorded = Recorded()
@@ -514,6 +532,8 @@ def _unwritable(path: Path, error: OSError) -> SourceUnreadableError:
     match error.errno:
         case errno.ENOENT | errno.ENOTDIR:
             hint = "make its folder first"
+        case errno.EISDIR:
+            hint = "name a new file in it"
         case errno.EACCES | errno.EPERM | errno.EROFS:
             hint = "record to a folder that you may write to"
         case _:

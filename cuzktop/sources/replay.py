@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
 from cuzktop.dataclass import NamedTuple, dataclass
-from cuzktop.errors import SourceUnreadableError, UsageError
+from cuzktop.errors import CuzktopError, SourceUnreadableError, UsageError
 from cuzktop.events import Event, GpuSampled, HostSampled, PlayedAgain, SourceNote
 from cuzktop.settings import READ_BLOCK_BYTES
 from cuzktop.sources.files import MARK, LogParser, open_log, plain_size, read_blocks
@@ -594,6 +594,8 @@ class Replay(threading.Thread):
         try:
             while (self._play() or self._rest()) == _ANEW:
                 self._begin_anew()
+        except CuzktopError as error:  # it says of what
+            self._emit([SourceNote(self.now_ms(), "error", f"playing stopped: {error}")])
         except Exception as error:  # noqa: BLE001 - the thread ends here; the screen goes on
             text = f"playing {self._log} stopped: {type(error).__name__}: {error}"
             self._emit([SourceNote(self.now_ms(), "error", text)])

@@ -22,12 +22,11 @@ from cuzktop.errors import CuzktopError, SourceUnreadableError, UsageError
 from cuzktop.events import GpuSampled
 from cuzktop.settings import MAX_LINE_BYTES
 from cuzktop.sources.files import GZIP_MAGIC, is_stream
-from cuzktop.sources.nvml import CLOCK_REASONS, MAX_POWER_W, held_down
+from cuzktop.sources.nvml import CLOCK_REASONS, MAX_GPU, MAX_POWER_W, held_down
 
 SOURCE: Final = "utilization.gpu"
 FIRST_WINDOW_MS = 200.0  # the driver's own period, for a GPU's first row
 MAX_WINDOW_MS = 10_000.0  # after a pause in the recording, a row doesn't speak for the pause
-MAX_INDEX_DIGITS = 3  # no box has a thousand cards
 MAX_MEMORY_MIB = 1e9
 MAX_CLOCK_MHZ = 100_000.0
 MAX_TEMPERATURE_C = 200.0
@@ -266,7 +265,7 @@ def _cell(cells: Sequence[str], columns: _Columns, what: str) -> str:
 def _gpu(cells: Sequence[str], columns: _Columns, numbering: dict[str, int]) -> int | None:
     if columns.at["gpu"]:
         text = _cell(cells, columns, "gpu")
-        is_index = text.isascii() and text.isdigit() and len(text) <= MAX_INDEX_DIGITS
+        is_index = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_GPU))
         return int(text) if is_index else None
     if columns.at["identity"]:
         identity = _cell(cells, columns, "identity")

@@ -294,6 +294,17 @@ def test_what_cannot_be_recorded_is_told_before_a_file_is_made(
     assert not path.exists()
 
 
+def test_a_recording_is_not_recorded_again_as_if_it_were_a_log(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "old.rec").write_bytes(b"cuzktop-recording 1 {}\n")
+    session = Session(path, tmp_path / "old.rec", monkeypatch)
+    session.run_until(lambda: False)
+    assert isinstance(session.result, UsageError)
+    assert "old.rec is a recording" in str(session.result)
+    assert not path.exists()
+
+
 @pytest.mark.parametrize(
     ("terminal", "why"),
     [(True, "standard input is the terminal, not a log"), (False, "standard input is closed")],

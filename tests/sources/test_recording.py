@@ -182,7 +182,10 @@ def test_processes_of_a_card_come_back_as_they_were() -> None:
         assert recording._gpu_reading(json.loads(text)) == reading
 
 
-@pytest.mark.parametrize("told", [5, [7], [[1, 2, "x"]], [["1", 2, "x", True]], [[1, 2, 3, True]]])
+@pytest.mark.parametrize(
+    "told",
+    [5, [7], [[1, 2, "x"]], [["1", 2, "x", True]], [[1, 2, 3, True]], [[1, 10**300, "x", True]]],
+)
 def test_processes_that_are_none_are_unknown(told: object) -> None:
     text = {**json.loads(recording._to_json(GPU)), "processes": told}
     assert recording._gpu_reading(text) == GPU
@@ -271,7 +274,7 @@ def test_any_bytes_come_back_as_they_were(
 @settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_readings_come_back_as_they_were(data: st.DataObject) -> None:
-    finite = st.none() | st.floats(allow_nan=False, allow_infinity=False)
+    finite = st.none() | st.floats(0, 100)
     whole = st.none() | st.integers(0, 2**62)
     gpu = GpuSampled(
         data.draw(st.floats(0, 4e12)),
@@ -307,6 +310,10 @@ def test_a_figure_that_is_no_number_is_unknown(path: Path) -> None:
         '{"at_ms": 1, "gpu": 0, "util_source": "guess", "util_window_ms": 1}',
         '{"at_ms": NaN, "gpu": 0, "util_source": "gpm", "util_window_ms": 1}',
         f'{{"at_ms": 1, "gpu": {10**30}, "util_source": "gpm", "util_window_ms": 1}}',
+        '{"at_ms": 1, "gpu": 5000, "util_source": "gpm", "util_window_ms": 1}',
+        '{"at_ms": 1e300, "gpu": 0, "util_source": "gpm", "util_window_ms": 1}',
+        '{"at_ms": -1, "gpu": 0, "util_source": "gpm", "util_window_ms": 1}',
+        '{"at_ms": 1, "gpu": 0, "util_source": "gpm", "util_window_ms": 1e300}',
         "[" * 100_000,
         "\xff",
     ],
@@ -317,6 +324,39 @@ def test_a_damaged_reading_is_counted(path: Path, told: str) -> None:
     assert pieces(text)[1] == Damage(bad=1)
     assert list(recording_samples(path)) == []
     assert pieces(text)[1].text() == "1 damaged lines were left out"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("util_pct", 101.0),
+        ("util_pct", -1.0),
+        ("power_w", 1e300),
+        ("power_limit_w", -5.0),
+        ("host_to_device_bytes_per_s", 1e300),
+        ("memory_used_bytes", -1),
+        ("memory_total_bytes", 10**300),
+        ("temperature_c", -300),
+        ("ecc_errors", -1),
+    ],
+)
+def test_a_figure_that_no_card_has_is_unknown(name: str, value: float) -> None:
+    told = {**json.loads(recording._to_json(GPU)), name: value}
+    reading = recording._gpu_reading(told)
+    assert reading is not None
+    assert getattr(reading, name) is None
+    assert reading.gpu == GPU.gpu
+
+
+def test_a_damaged_recording_never_makes_a_trace_fail(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = '{"at_ms":1e300,"gpu":0,"util_pct":5,"util_source":"gpm","util_window_ms":1e308}'
+    path.write_bytes(
+        write(path, log_bytes(demo("failures").log)) + b"G 1796029645000 %s\n" % told.encode()
+    )
+    assert main(["trace", str(path), "-o", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["traceEvents"]
 
 
 def test_a_reading_with_fields_of_a_newer_version_is_read(path: Path) -> None:
@@ -692,6 +732,7 @@ def test_nothing_is_written_over(path: Path) -> None:
         ("none/run.rec", "no such file or directory: make its folder first"),
         ("file/run.rec", "not a directory: make its folder first"),
         ("x" * 300, "file name too long"),
+        ("/", "is a directory: name a new file in it"),
     ],
 )
 def test_a_file_that_cannot_be_made_is_one_line(tmp_path: Path, name: str, why: str) -> None:

@@ -22,6 +22,7 @@ from cuzktop.events import (
     PlayedAgain,
     SourceNote,
 )
+from cuzktop.settings import READ_BLOCK_BYTES
 from cuzktop.sources import recording, replay
 from cuzktop.sources.files import open_log, read_blocks
 from cuzktop.sources.recording import RecordingWriter
@@ -680,6 +681,15 @@ def test_a_compressed_recording_plays_alike(rec: Path, tmp_path: Path) -> None:
     assert player.last_ms == at(20)
     player.run()
     assert plain.emitted == unpacked.emitted
+
+
+def test_where_another_version_follows_playing_stops_with_a_plain_sentence(rec: Path) -> None:
+    much = b"L 1796029645000 x\n" * (READ_BLOCK_BYTES // 10)  # the ends are looked at before
+    rec.write_bytes(rec.read_bytes() + much + b"cuzktop-recording 2 {}\n" + much)
+    stage = Stage()
+    play(rec, stage, start_s=30.0, again=False).run()
+    [text] = stage.notes()
+    assert text.startswith(f"playing stopped: cannot read {rec}: it is a recording of version 2")
 
 
 def test_a_damaged_recording_plays_on_and_says_so(rec: Path) -> None:
