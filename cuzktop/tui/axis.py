@@ -24,6 +24,7 @@ KINDS = {
     "barrier": (CLASS_GLYPHS["barrier"], "barrier"),
     "over": (CLASS_GLYPHS["lock_overhead"], "lock_overhead"),
     "held": ("━", "lock"),
+    "unknown": ("?", "muted"),
 }
 LIVE_KIND = {
     "ntt_msm_h": "kernel",
@@ -94,6 +95,30 @@ def lock_pieces(row: PartitionRow, now_ms: float, live: str | None = None) -> li
     return pieces
 
 
+def unplaced(row: PartitionRow, now_ms: float) -> tuple[float, float] | None:
+    """The bracket of a call of which isn't known when it held the lock; None if it is known.
+
+    An open call's bracket goes on.
+    """
+    if row.lock_at_ms is not None or row.bracket_start_ms is None:
+        return None
+    if row.bracket_end_ms is not None:
+        return float(row.bracket_start_ms), float(row.bracket_end_ms)
+    return (float(row.bracket_start_ms), now_ms) if row.state == "gpu" else None
+
+
+def outside(
+    span: tuple[float, float], others: Iterable[tuple[float, float]]
+) -> list[tuple[float, float]]:
+    """What of a span none of the others covers, in no particular order."""
+    left = [span]
+    for lo, hi in others:
+        if lo < span[1] and hi > span[0]:
+            cut = [piece for a, b in left for piece in ((a, min(b, lo)), (max(a, hi), b))]
+            left = [(a, b) for a, b in cut if a < b]
+    return left
+
+
 def bracket_runs(row: PartitionRow, now_ms: float) -> list[Run]:
     """A bracket before the lock, under it, and after it."""
     start = row.bracket_start_ms
@@ -157,10 +182,17 @@ class Stall(NamedTuple):
 
 
 def stalls(rows: Iterable[PartitionRow]) -> list[Stall]:
-    """The times of `STALL_MS` and more in which a GPU's lock was free, in their order."""
+    """The times of `STALL_MS` and more in which a GPU's lock was free, in their order.
+
+    A call of which isn't known when it held the lock may have done so in all of its bracket.
+    """
     held: dict[int, list[tuple[float, float]]] = {}
     for row in rows:
-        if row.gpu is None or (at := row.lock_at_ms) is None:
+        if row.gpu is None:
+            continue
+        if (span := unplaced(row, math.inf)) is not None:
+            held.setdefault(row.gpu, []).append(span)
+        if (at := row.lock_at_ms) is None:
             continue
         until = math.inf if row.state == "gpu" else float(row.bracket_end_ms or at)
         if row.lock_held_ms is not None:
@@ -319,7 +351,7 @@ class LockPaint:
         for c, kinds in spent.items():
             most = max(kinds, key=kinds.__getitem__)
             # Less than half of a column: the lock was free for the most of it.
-            small = sum(kinds.values()) * 2 < step
+            small = sum(kinds.values()) * 2 < step and most != "unknown"
             cells[c - known] = ("▪", KINDS[most][1]) if small else KINDS[most]
         return cells
 
@@ -366,6 +398,40 @@ def graph_row(history: Sequence[float | None], end_ms: float, axis: Axis) -> str
             read = [share for share in history[max(0, lo) : hi] if share is not None]
             means.append(sum(read) / len(read) if read else None)
     return " " * blank_before + "".join(_levels(means)) + " " * blank_after
+
+
+def kernel_row(
+    coarse: str,
+    pieces: Sequence[Piece],
+    vague: Sequence[tuple[float, float]],
+    axis: Axis,
+    now: float,
+) -> str:
+    """A graph whose cells show the calls' own kernels, where these are known.
+
+    `coarse` is the same of whole seconds; it stays before the first of `pieces`, in `vague`
+    spans, of which no call's kernels are known, and after `now`.
+    """
+    if not pieces:
+        return coarse
+    step, cells = axis.step_ms, list(coarse)
+    spent = [0.0] * axis.columns
+    for lo, hi, kind in pieces:
+        if kind != "kernel":
+            continue
+        for c in range(max(0, axis.column(lo)), min(axis.columns - 1, axis.column(hi)) + 1):
+            begin = axis.start_ms + c * step
+            spent[c] += max(0.0, min(hi, begin + step) - max(lo, begin))
+    first = max(0, axis.column(min(lo for lo, _, _ in pieces)))
+    last = min(axis.columns - 1, axis.column(now))
+    own = set(range(first, last + 1))
+    for lo, hi in vague:
+        own.difference_update(range(axis.column(lo), axis.column(hi) + 1))
+    for c in own:
+        length = min(step, now - axis.start_ms - c * step)
+        if length > 0:
+            cells[c] = _levels([min(100.0, 100.0 * spent[c] / length)])[0]
+    return "".join(cells)
 
 
 def overlay(line: Line, first: int, last: int, style: str) -> Line:

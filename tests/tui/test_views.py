@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -321,6 +322,82 @@ def test_a_free_lock_is_free_under_the_cursor() -> None:
     at = (frame.recent[0].bracket_end_ms or 0) + 1000.0
     shown = text(draw_timeline(frame, 100, 30, scroll=Scroll(at_ms=at)))
     assert "GPU 0 free" in shown
+
+
+def unowned(frame: Frame) -> Frame:
+    """The same, but the newest partition's lines have no owner yet."""
+    newest = replace(frame.recent[0], lock_at_ms=None, attribution="none")
+    return replace(frame, recent=(newest, *frame.recent[1:]))
+
+
+def test_a_call_whose_lines_have_no_owner_yet_is_not_a_free_lock() -> None:
+    frame = unowned(replace(busy(), in_flight=()))
+    newest = frame.recent[0]
+    at = float(newest.bracket_start_ms or 0) + 2000.0
+    shown = text(draw_timeline(frame, 100, 30, scroll=Scroll(at_ms=at)))
+    assert "GPU 0 ? not known yet: porep-1000-40021/9's lines have no owner so far" in shown
+    assert "free" not in shown
+    lines = text(draw_timeline(frame, 100, 30)).splitlines()
+    bracket = track(lines, "w1" if newest.worker else "w0").rstrip()
+    lock = track(lines, "GPU 0 lock")
+    assert "????????" in lock
+    assert lock.rindex("?") <= len(bracket)
+    assert "? not known yet" in "".join(lines[-2:])
+    old = replace(frame, now_ms=frame.now_ms + 130_000.0)
+    shown = text(draw_timeline(old, 100, 30, scroll=Scroll(last=920, at_ms=at)))
+    assert "not known: no owner was found for porep-1000-40021/9's lines" in shown
+
+
+def test_who_is_known_to_hold_the_lock_stands_over_who_may_have() -> None:
+    """Another worker's bracket spans all of a call that is known."""
+    made = busy().recent[0]
+    other = replace(made, worker=1, partition=8, lock_at_ms=None, attribution="none")
+    frame = replace(busy(), recent=(made, other), in_flight=(), now_ms=456_700.0)
+    line = track(text(draw_timeline(frame, 112, 20, scroll=Scroll(zoom=2))).splitlines(), "GPU 0")
+    runs = [glyph for glyph, _ in itertools.groupby(line.strip())]
+    assert runs == ["?", "█", "▓", "█", "?"]
+
+
+def test_without_lock_lines_the_cursor_says_that_it_cannot_tell() -> None:
+    frame = no_timing()
+    shown = text(draw_timeline(frame, 100, 30, scroll=Scroll(at_ms=frame.now_ms - 3000.0)))
+    assert "GPU 0 not known: no CUZK_TIMING lines" in shown
+
+
+def test_no_stall_is_where_a_call_may_have_held_the_lock() -> None:
+    before = row(0, partition=0, lock_at_ms=1000.0, lock_held_ms=500)
+    after = row(0, partition=2, lock_at_ms=8000.0, lock_held_ms=500)
+    lost = row(0, lock_at_ms=None, bracket_start_ms=1600, bracket_end_ms=5000, lock_held_ms=None)
+    assert stalls((before, after)) == [(1500.0, 8000.0, 0)]
+    assert stalls((before, lost, after)) == [(5000.0, 8000.0, 0)]
+    assert stalls((before, replace(lost, bracket_end_ms=7800), after)) == []
+    open_one = replace(lost, bracket_end_ms=None, state="gpu")
+    assert stalls((before, open_one, after)) == []
+
+
+def test_what_goes_on_is_there_at_the_edge_of_the_present() -> None:
+    frame = busy()
+    shown = text(draw_timeline(frame, 100, 30, scroll=Scroll(at_ms=frame.now_ms)))
+    assert f"{len(frame.syntheses)} syntheses" in shown
+    holder = frame.gpus[0].lock.holder
+    assert holder is not None
+    assert f"GPU 0 ▓ {holder.job}/{holder.partition} barrier" in shown
+
+
+def test_kernels_are_drawn_where_the_calls_ran_them() -> None:
+    """At 100 ms a column no kernels stand over a barrier, though they share its second."""
+    made = busy().recent[0]
+    frame = replace(busy(), recent=(made,), in_flight=(), now_ms=456_000.0)
+    lines = text(draw_timeline(frame, 112, 20, scroll=Scroll(zoom=2))).splitlines()
+    lock, kernels = track(lines, "GPU 0 lock"), track(lines, "kernel")
+    assert {kernels[at] for at, glyph in enumerate(lock) if glyph == "█"} >= {"█"}
+    inside = [kernels[at] for at in range(1, 96) if lock[at - 1 : at + 2] == "▓▓▓"]
+    assert len(inside) >= 8
+    assert set(inside) == {" "}
+    # Whose kernels aren't known has the log's seconds.
+    lines = text(draw_timeline(unowned(frame), 112, 20, scroll=Scroll(zoom=2))).splitlines()
+    lock, kernels = track(lines, "GPU 0 lock"), track(lines, "kernel")
+    assert " " not in {kernels[at] for at, glyph in enumerate(lock) if glyph == "?"}
 
 
 def test_stages_are_placed_one_after_the_other() -> None:

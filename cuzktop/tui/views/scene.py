@@ -22,12 +22,15 @@ from cuzktop.tui.axis import (
     ended_lock,
     fill,
     graph_row,
+    kernel_row,
     lane_end,
     lock_pieces,
+    outside,
     overlay,
     paint,
     synth_end,
     time_of,
+    unplaced,
 )
 from cuzktop.tui.rows import PartitionKey, key_of, row_of
 from cuzktop.tui.widgets.cells import (
@@ -338,12 +341,16 @@ class Scene:
         }
         self.by_worker: dict[int, list[PartitionRow]] = {}
         self.by_gpu: dict[int, list[PartitionRow]] = {}
+        self.unplaced: dict[int, list[PartitionRow]] = {}  # it isn't known when they held the lock
         self.by_lane: dict[int, list[PartitionRow]] = {}
         for row in rows:
             if row.worker is not None and row.bracket_start_ms is not None:
                 self.by_worker.setdefault(row.worker, []).append(row)
-            if row.gpu is not None and row.lock_at_ms is not None:
-                self.by_gpu.setdefault(row.gpu, []).append(row)
+            if row.gpu is not None:
+                if row.lock_at_ms is not None:
+                    self.by_gpu.setdefault(row.gpu, []).append(row)
+                elif row.bracket_start_ms is not None and not self._waits(row):
+                    self.unplaced.setdefault(row.gpu, []).append(row)
             lane = lanes.get(key_of(row))
             if lane is not None and lane_end(row) >= axis.start_ms:
                 self.by_lane.setdefault(lane, []).append(row)
@@ -408,11 +415,29 @@ class Scene:
             return None
         return LIVE_KIND.get(holder.stage or "", "held")
 
+    def _waits(self, row: PartitionRow) -> bool:
+        """Whether a call is known not to have had the lock yet."""
+        gpu = self.gpus.get(row.gpu) if row.gpu is not None else None
+        return gpu is not None and any(
+            (one.job, one.partition) == (row.job, row.partition) for one in gpu.lock.waiting
+        )
+
     def pieces(self, row: PartitionRow) -> Sequence[Piece]:
         """What happened under the lock of one call."""
         if row.state == "gpu":
             return lock_pieces(row, self.frame.now_ms, self._live(row))
         return ended_lock(row)
+
+    def vague(self, number: int) -> list[Piece]:
+        """When one of the calls may have held a GPU's lock, and nobody is known to have."""
+        now = self.frame.now_ms
+        held = [piece[:2] for row in self.by_gpu.get(number, ()) for piece in self.pieces(row)]
+        return [
+            (lo, hi, "unknown")
+            for row in self.unplaced.get(number, ())
+            if (span := unplaced(row, now)) is not None
+            for lo, hi in outside(span, held)
+        ]
 
     def _lock(self, number: int) -> Line:
         axis, frame = self.axis, self.frame
@@ -423,8 +448,17 @@ class Scene:
             (float(row.bracket_start_ms or 0) for row in rows if row.state == "gpu"),
             default=math.inf,
         )
-        settled = min(open_ms, frame.now_ms - SETTLED_MS)
-        pieces = [piece for row in rows for piece in self.pieces(row)]
+        # What isn't known yet will be, most likely, before it is old.
+        late_ms = min(
+            (
+                float(row.bracket_start_ms or 0)
+                for row in self.unplaced.get(number, ())
+                if (row.bracket_end_ms or math.inf) > frame.now_ms - OUT_OF_ORDER_MS
+            ),
+            default=math.inf,
+        )
+        settled = min(open_ms, late_ms, frame.now_ms - SETTLED_MS)
+        pieces = [piece for row in rows for piece in self.pieces(row)] + self.vague(number)
         cells = self.memory.lock(number).draw(pieces, axis, settled)
         return tuple((glyph * len(list(run)), style) for (glyph, style), run in groupby(cells))
 
@@ -547,6 +581,11 @@ class Scene:
         # The log's seconds are the run's own; what was measured ends now.
         end = 1000.0 * (math.floor(now / 1000.0) + 1) if kind == "kernel" else now
         text = graph_row(history, end, self.axis)
+        if kind == "kernel":
+            pieces = [piece for row in self.by_gpu.get(gpu.gpu, ()) for piece in self.pieces(row)]
+            vague = [piece[:2] for piece in self.vague(gpu.gpu)]
+            vague += [(lo, hi) for lo, hi, what in pieces if what == "held"]
+            text = kernel_row(text, pieces, vague, self.axis, now)
         return ((text, {"kernel": "kernel", "nvml": "nvml", "power": "power"}[kind]),)
 
     # ------------------------------------------------------------ what the cursor meets
@@ -575,11 +614,16 @@ class Scene:
         return holder
 
     def holder(self, gpu: int, at_ms: float) -> tuple[PartitionRow | None, str]:
-        """Who held a GPU's lock at an instant, and doing what."""
+        """Who held a GPU's lock at an instant, and doing what; who may have is `unknown`."""
+        now = self.frame.now_ms
         for row in self.by_gpu.get(gpu, ()):
             for lo, hi, kind in self.pieces(row):
-                if lo <= at_ms < hi:
+                if lo <= at_ms < hi or lo <= at_ms == hi == now:  # what goes on ends now
                     return row, kind
+        for row in self.unplaced.get(gpu, ()):
+            span = unplaced(row, now)
+            if span is not None and (span[0] <= at_ms < span[1] or at_ms == span[1] == now):
+                return row, "unknown"
         return None, ""
 
 
@@ -629,6 +673,7 @@ SIGNS: tuple[Sign, ...] = (
     ("░", "handoff", "finishing"),
     ("╌", "synth", "synthesis"),
     ("·", "starved", "queued"),
+    (*KINDS["unknown"], "not known yet"),
     ("▪", "kernel", "shorter than half a column"),
 )
 HINTS = (
@@ -654,6 +699,15 @@ def _foot(scene: Scene, scroll: Scroll, width: int, rows: int) -> list[Line]:
     return [clip(((" " * gutter, "text"), *line), width) for line in lines]
 
 
+def _not_known(frame: Frame, row: PartitionRow) -> str:
+    """Why it isn't known whether a call held the lock."""
+    name = label(row.job, row.partition, 18, row.attempt).rstrip()
+    ended = row.bracket_end_ms
+    if ended is not None and ended < frame.now_ms - OUT_OF_ORDER_MS:
+        return f"not known: no owner was found for {name}'s lines"
+    return f"not known yet: {name}'s lines have no owner so far"
+
+
 def _readout(scene: Scene, at_ms: float, width: int, rows: int) -> list[Line]:
     """When the cursor is, and what each GPU did then."""
     frame = scene.frame
@@ -663,17 +717,24 @@ def _readout(scene: Scene, at_ms: float, width: int, rows: int) -> list[Line]:
     for one in scene.rows:
         ended = synth_end(one)
         if ended is None and one.state == "synthesizing":
-            ended = frame.now_ms
+            ended = math.inf
         if one.synth_start_ms is not None and ended is not None:
             running += one.synth_start_ms <= at_ms < ended
     spans: list[Span] = [(when, "strong"), (f"{running} syntheses  ", "synth")]
+    untold = frame.has_timeline and not frame.has_timing
     for gpu in frame.gpus:
+        if untold:
+            spans.append((f"GPU {gpu.gpu} not known: no CUZK_TIMING lines  ", "muted"))
+            continue
         row, kind = scene.holder(gpu.gpu, at_ms)
         head = f"GPU {gpu.gpu} "
         if row is None:
             spans += [(head, "muted"), ("free  ", "muted")]
             continue
         glyph, style = KINDS[kind]
+        if kind == "unknown":
+            spans.append((f"{head}{glyph} {_not_known(frame, row)}  ", style))
+            continue
         word = {"kernel": "kernel", "barrier": "barrier", "over": "overhead", "held": "holds"}[kind]
         if row.state == "failed":
             word = f"{word}, then failed"
