@@ -87,4 +87,6 @@ def run_live(
     finally:
         for feeding in feedings:
             feeding.stop()
+    if app.failure is not None:
+        raise app.failure
     return app.return_code or EXIT_OK

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cuzktop.errors import EXIT_INTERNAL
 from cuzktop.sources.replay import demo
 from tests.canned import log_bytes
 from tests.on_terminal import ROOT, Terminal
@@ -54,6 +55,31 @@ def test_ctrl_z_gives_the_shell_back_and_fg_the_picture(log: Path) -> None:
     assert left == []
     terminal.type(b"exit\n")
     assert terminal.end() == 0
+
+
+BROKEN = """
+import sys
+from cuzktop import cli
+from cuzktop.tui.app import CuzktopApp
+
+def no_help(app):
+    raise KeyError("no such key")
+
+CuzktopApp.action_help = no_help
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+def test_a_fault_of_the_screen_is_one_line(log: Path) -> None:
+    terminal = Terminal(str(log), command=(sys.executable, "-c", BROKEN))
+    terminal.read_until(b"Overview")
+    terminal.type(b"?")
+    assert terminal.end() == EXIT_INTERNAL
+    assert terminal.modes_on() == []
+    said = terminal.seen.rpartition(b"\x1b[?1049l")[2].decode()
+    assert "internal error: KeyError: 'no such key': please report it with the log" in said
+    assert "Traceback" not in said
+    assert said.count("\n") == 1
 
 
 @pytest.mark.parametrize("rest_s", [0.0, 0.3, 1.0])

@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette
 from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.message import Message
 from textual.reactive import var
 from textual.screen import Screen
+from textual.theme import ThemeProvider
 
 from cuzktop.frame import Frame
 from cuzktop.settings import DEFAULT_INTERVAL_S, Settings
 from cuzktop.tui import preferences
+from cuzktop.tui.commands import Commands
 from cuzktop.tui.deck import Deck
 from cuzktop.tui.driver import ForgivingDriver
 from cuzktop.tui.keys import KEYS
@@ -221,6 +222,15 @@ class CuzktopApp(App[None]):
         """Draw all anew after Ctrl-Z and fg: the shell has written where the picture was."""
         self.refresh(layout=True)
 
+    @property
+    def failure(self) -> Exception | None:
+        """The fault of ours that ended the program."""
+        return self._exception
+
+    def _fatal_error(self) -> None:
+        """End; who runs the app says why in a line, where Textual prints pages of variables."""
+        self._close_messages_no_wait()
+
     def _told_to_end(self, number: signal.Signals) -> None:
         self.exit(return_code=128 + number)
 
@@ -353,9 +363,12 @@ class CuzktopApp(App[None]):
 
     def action_command_palette(self) -> None:
         """Let the user find an action by its name."""
-        if not isinstance(self.screen, CommandPalette):
-            placeholder = "Search for commands"
-            self.push_screen(CommandPalette(placeholder=placeholder, id="--command-palette"))
+        if not isinstance(self.screen, Commands):
+            self.push_screen(Commands(placeholder="Search for commands", id="--command-palette"))
+
+    def search_themes(self) -> None:
+        """Let the user find a theme by its name."""
+        self.push_screen(Commands([ThemeProvider], placeholder="Search for themes"))
 
     def action_focus_next(self) -> None:
         """Move the focus to the next panel that takes it."""

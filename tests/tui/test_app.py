@@ -280,6 +280,21 @@ async def test_the_palette_opens() -> None:
             await pilot.press("escape")
 
 
+@pytest.mark.parametrize("size", [(1, 1), (20, 3), (20, 5), (40, 6)])
+@pytest.mark.parametrize("opened", ["command_palette", "change_theme"])
+async def test_the_palettes_pages_are_turned_in_the_smallest_terminal(
+    size: tuple[int, int], opened: str
+) -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.run_action(opened)
+        await pilot.press("down")
+        await pilot.pause()
+        await pilot.resize_terminal(*size)
+        await pilot.press("down", "pagedown", "pagedown", "pageup", "down", "escape", "escape")
+        assert len(app.screen_stack) == 1
+
+
 async def test_rows_are_selected_and_opened() -> None:
     app = CuzktopApp()
     async with app.run_test(size=(80, 24)) as pilot:
