@@ -480,10 +480,10 @@ class CuzktopApp(App[None]):
         """Ask what to show."""
         panel = self._panels[self._view]
         if self._offers("filter"):
-            self._ask("filter \\", panel.filter_text, self._filter)
+            self._ask("filter \\", panel.filter_text, partial(self._filter, panel))
 
-    def _filter(self, text: str) -> None:
-        problem = self._panels[self._view].set_filter(text)
+    def _filter(self, panel: Overview | View, text: str) -> None:
+        problem = panel.set_filter(text)
         if problem:
             self._say(problem)
         else:

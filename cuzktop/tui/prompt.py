@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -76,6 +76,13 @@ class Prompt(Horizontal):
         """Go back to what was there before."""
         self._tell(self._before)
         self._close()
+
+    @on(events.DescendantBlur)
+    def left(self) -> None:
+        """Ask no more when the user goes elsewhere; what was told so far stays."""
+        elsewhere = self.screen.focused
+        if elsewhere is not None and elsewhere is not self.query_one(Input):
+            self.remove_class("-asks")
 
     def _close(self) -> None:
         self.remove_class("-asks")

@@ -295,6 +295,41 @@ async def test_the_palettes_pages_are_turned_in_the_smallest_terminal(
         assert len(app.screen_stack) == 1
 
 
+@pytest.mark.parametrize("opened", ["command_palette", "change_theme", "help"])
+async def test_a_window_that_is_closed_twice_takes_nothing_with_it(opened: str) -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.run_action(opened)
+        await pilot.pause()
+        window = app.screen
+        window.dismiss()
+        window.dismiss()
+        await pilot.pause()
+        assert len(app.screen_stack) == 1
+        await app.run_action(opened)
+        await app.run_action("help")
+        app.screen_stack[1].dismiss()  # what lies under another window stays
+        await pilot.pause()
+        await pilot.press("escape", "escape")
+        assert len(app.screen_stack) == 1
+
+
+async def test_a_line_to_type_in_ends_where_one_goes_elsewhere() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await show(pilot, busy())
+        await pilot.press("2", "backslash", *"kind:p")
+        assert "filter" in screen_text(app)
+        await pilot.click("#partitions", offset=(5, 5))
+        await pilot.pause()
+        assert "filter \\" not in screen_text(app)
+        await pilot.press("3", "tab", "x", "tab", "y")
+        await pilot.pause()
+        assert "Timeline" in screen_text(app).splitlines()[-1]
+        await pilot.press("2", "backslash")
+        assert "kind:p" in screen_text(app)  # what was typed had been told
+
+
 async def test_rows_are_selected_and_opened() -> None:
     app = CuzktopApp()
     async with app.run_test(size=(80, 24)) as pilot:

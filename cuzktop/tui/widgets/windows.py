@@ -10,9 +10,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.geometry import Size
-from textual.screen import ModalScreen
 
 from cuzktop.frame import Frame
+from cuzktop.tui.closing import Closing
 from cuzktop.tui.keys import KEYS
 from cuzktop.tui.messages import Body
 from cuzktop.tui.widgets.alerts import LEVELS, merged, when
@@ -41,7 +41,7 @@ class Page(Lines):
         return self.body(width)
 
 
-class Window(ModalScreen[None]):
+class Window(Closing[None]):
     """Text in a frame that scrolls; Esc, q or the key that opened it close it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
