@@ -5,6 +5,7 @@ What stands behind the screen is loaded after its first picture where nothing sp
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ from cuzktop.where import STDIN, Log
 if TYPE_CHECKING:
     from cuzktop.events import GpuSampled
     from cuzktop.feeding import Feeding
+
+YOUNG_OBJECTS = 200_000  # until the picture stands: what is loaded stays, so none of it is garbage
 
 
 def run_live(
@@ -46,6 +49,7 @@ def run_live(
         if settings.since is None:
             glance = Glance(path, title, window_s=settings.window_s, wall_ms=wall_ms)
 
+    gc.set_threshold(YOUNG_OBJECTS, 10, 10)
     from cuzktop.tui.app import CuzktopApp  # noqa: PLC0415 - the glance goes before it
 
     app = CuzktopApp(settings=settings, title=title)

@@ -137,8 +137,6 @@ class CuzktopApp(App[None]):
         self.no_color = not colour
         for theme in THEMES:
             self.register_theme(theme)
-        few = colour and self.console.color_system not in {"256", "truecolor"}
-        self.theme = "cuzk-16" if few else "cuzk"
         self.title = title or (str(settings.log) if settings.log is not None else "")
         self.ascii_only = settings.ascii_only if ascii_only is None else ascii_only
         self.on_interval = on_interval
@@ -158,7 +156,9 @@ class CuzktopApp(App[None]):
         self._said_at = 0
         self._preferences_file = preferences_file or preferences.user_file()
         self._preferences, self._notice = preferences.load(self._preferences_file)
-        self._prefer(self._preferences, settings)
+        self._begin_with(self._first_theme(self._preferences))
+        if self._preferences.interval_s is not None and settings.interval_s is None:
+            self.set_reactive(CuzktopApp.interval_s, self._preferences.interval_s)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our colours, for themes that don't know them."""
@@ -178,13 +178,24 @@ class CuzktopApp(App[None]):
         self._footer = FooterPanel(ascii_only=self.ascii_only, id="footer")
         yield self._footer.data_bind(CuzktopApp.interval_s)
 
-    def _prefer(self, kept: Preferences, asked: Settings) -> None:
-        """Take over what was kept, where the command line says nothing else."""
-        known = {theme.name for theme in THEMES if theme.name != "cuzk-16"}
-        if kept.theme in known and self.theme != "cuzk-16" and not self.no_color:
-            self.theme = kept.theme
-        if kept.interval_s is not None and asked.interval_s is None:
-            self.set_reactive(CuzktopApp.interval_s, kept.interval_s)
+    def _first_theme(self, kept: Preferences) -> str:
+        """The theme that was kept, if the terminal has its colours."""
+        if not self.no_color:
+            if self.console.color_system not in {"256", "truecolor"}:
+                return "cuzk-16"
+            for theme in THEMES:
+                if theme.name == kept.theme and not theme.ansi:
+                    return theme.name
+        return "cuzk"
+
+    def _begin_with(self, name: str) -> None:
+        """Have the theme from the start: one that is set is read, and then read once more."""
+        self.set_reactive(CuzktopApp.theme, name)
+        dark = self.current_theme.dark
+        self.update_classes(
+            {f"-theme-{name}": True, "-dark-mode": dark, "-light-mode": not dark}, update=False
+        )
+        self.stylesheet.set_variables(self.get_css_variables())
 
     async def on_mount(self) -> None:
         """Leave the terminal as it was when we are told to end; start what waits for the screen."""

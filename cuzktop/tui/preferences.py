@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -110,6 +109,8 @@ def save(path: Path, preferences: Preferences) -> None:
     Raises:
         OSError: it can't be written.
     """
+    import json  # noqa: PLC0415 (only for those who ask)
+
     lines = [HEAD]
     for name in ("interval_s", "theme", "view", "sort"):
         value = getattr(preferences, name)

@@ -15,6 +15,14 @@ from textual.widgets import Input, Label
 class Prompt(Horizontal):
     """Asks for a line of text and tells every change of it; Enter keeps it, Esc takes it back."""
 
+    DEFAULT_CSS = """
+    Prompt {
+        height: 1; display: none; background: $surface;
+        &.-asks { display: block; }
+        Label { color: $cz-key; text-style: bold; }
+        #line { width: 1fr; background: $surface; color: $cz-text; padding: 0; }
+    }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
 
     def __init__(self) -> None:
@@ -28,7 +36,7 @@ class Prompt(Horizontal):
     def compose(self) -> ComposeResult:
         """What is asked, and the line."""
         yield Label("", markup=False)
-        line = Input(compact=True)
+        line = Input(compact=True, id="line")
         line.cursor_blink = False  # it would wake us twice a second
         yield line
 
