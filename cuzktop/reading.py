@@ -103,7 +103,16 @@ def measure(
         return {}
     locks = {gpu: grid.held(_locks(run, gpu, zero_ms)) for gpu in spans}
     uses = use.uses()
-    ahead_ms = clock_offset_ms(locks, uses, grid.width_ms)
+    since_ms = max(grid.start_ms, _locks_from_ms(run, zero_ms))
+    known = grid.part((max(whole[0], since_ms), whole[1]))
+    ahead_ms = clock_offset_ms(
+        locks,
+        uses,
+        grid.width_ms,
+        known=known,
+        around=grid.part((since_ms, math.inf)),
+        warm={gpu: _warm_at(run, gpu, zero_ms, grid) for gpu in spans},
+    )
     if ahead_ms is not None:
         way = "ahead of" if ahead_ms > 0 else "behind"
         say(
@@ -112,10 +121,9 @@ def measure(
         )
     fits = {}
     if ahead_ms is None:
-        part = grid.part(whole)
         fits = misplaced(
-            {gpu: held[part] for gpu, held in locks.items()},
-            {gpu: one[part] for gpu, one in uses.items()},
+            {gpu: held[known] for gpu, held in locks.items()},
+            {gpu: one[known] for gpu, one in uses.items()},
         )
     measured = {}
     for gpu, means in found.items():
@@ -138,6 +146,21 @@ def measure(
             copies_pct=means.copies_pct,
         )
     return measured
+
+
+def _locks_from_ms(run: Run, zero_ms: float) -> float:
+    """Since when it is known who held a lock: of a long run the oldest calls are forgotten."""
+    since_ms = -math.inf
+    for gpu in run.gpus.values():
+        oldest = min(gpu.history.start, default=math.nan)
+        if gpu.first_start is not None and oldest > gpu.first_start:
+            since_ms = max(since_ms, zero_ms + oldest)
+    return since_ms
+
+
+def _warm_at(run: Run, gpu: int, zero_ms: float, grid: Grid) -> int:
+    """The bin after the one in which the GPU's first lock was given back."""
+    return next((grid.index(end_ms) + 1 for _, end_ms in _locks(run, gpu, zero_ms)), 0)
 
 
 def _locks(run: Run, gpu: int, zero_ms: float) -> Iterator[tuple[float, float]]:

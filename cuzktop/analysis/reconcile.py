@@ -106,18 +106,22 @@ class Grid:
         self.width_ms = max(BIN_MS, span_ms / MOST_BINS)
         self.count = int(span_ms // self.width_ms)
 
+    def index(self, at_ms: float) -> int:
+        """The bin that a time lies in, which may lie outside of the grid."""
+        return int((at_ms - self.start_ms) // self.width_ms)
+
     def part(self, span: Span) -> slice:
         """The bins that lie in `span`."""
         first = math.ceil((span[0] - self.start_ms) / self.width_ms)
-        return slice(max(0, first), max(0, int((span[1] - self.start_ms) // self.width_ms)))
+        last = self.count if span[1] == math.inf else self.index(span[1])
+        return slice(max(0, first), max(0, last))
 
     def held(self, locks: Iterable[Span]) -> list[float]:
         """Per cent of each bin in which one of `locks` (which don't overlap) was held."""
         width = self.width_ms
         bins = [0.0] * self.count
         for lo, hi in locks:
-            first = max(0, int((lo - self.start_ms) // width))
-            last = min(self.count - 1, int((hi - self.start_ms) // width))
+            first, last = max(0, self.index(lo)), min(self.count - 1, self.index(hi))
             for index in range(first, last + 1):
                 left = self.start_ms + index * width
                 bins[index] += max(0.0, min(hi, left + width) - max(lo, left))
@@ -147,7 +151,7 @@ class UseBins:
         at_ms, window_ms = reading.at_ms, reading.util_window_ms
         self.first_ms, self.last_ms = min(self.first_ms, at_ms), max(self.last_ms, at_ms)
         self.gpus.add(reading.gpu)
-        index = int((at_ms - 0.5 * window_ms - self.grid.start_ms) // self.grid.width_ms)
+        index = self.grid.index(at_ms - 0.5 * window_ms)
         if reading.util_pct is None or not 0 <= index < self.grid.count:
             return
         gpu = reading.gpu
@@ -235,41 +239,44 @@ ZONE_STEPS = 56  # 14 hours either way
 
 
 def clock_offset_ms(
-    locks: Mapping[int, Sequence[float]], uses: Mapping[int, Use], width_ms: float
+    locks: Mapping[int, Sequence[float]],
+    uses: Mapping[int, Use],
+    width_ms: float,
+    *,
+    known: slice,
+    around: slice,
+    warm: Mapping[int, int],
 ) -> float | None:
     """How far ahead of the log's clock the readings' is, if another clock fits much better.
 
-    What doesn't fit is use while the lock is free, and a held lock with no use at all, but for a
-    GPU's first lock: the first call reads parameters before its first kernel. Two GPUs are enough.
+    What doesn't fit is use while the lock is free, and a held lock with no use at all, but for what
+    comes before a GPU's bin `warm`: its first call reads parameters before its first kernel. Two
+    GPUs are enough. Only in the bins `known` does the log tell who held the lock: readings go on
+    when a log was copied, and when the daemon is started again. So what doesn't fit there counts;
+    how far to shift is told by the bins `around`, too, in which nobody is thought to hold a lock.
     """
-    pairs = [(held, _first_release(held), uses[gpu]) for gpu, held in locks.items() if gpu in uses]
-    pairs = pairs[:2]
-    compared, now = _conflict(pairs, 0)
+    pairs = [(held, warm[gpu], uses[gpu]) for gpu, held in locks.items() if gpu in uses][:2]
+    compared, now = _conflict(pairs, known, 0)
+    if not compared or now * width_ms < CONFLICT_MS:
+        return None
+    best_rate, best = math.inf, 0
     most = int(OFFSET_MARGIN_MS // width_ms)
-    if now * width_ms < CONFLICT_MS or not compared:
-        return None
-    best_rate, best = now / compared, 0
     for shift in sorted(range(-most, most + 1), key=abs):
-        count, conflict = _conflict(pairs, shift)
-        if count >= ENOUGH * compared and conflict / count < best_rate:
+        there, misfit = _conflict(pairs, known, shift)
+        count, conflict = _conflict(pairs, around, shift)
+        fits = there >= ENOUGH * compared and misfit / there <= BETTER * now / compared
+        if fits and conflict / count < best_rate:
             best_rate, best = conflict / count, shift
-    if abs(best) * width_ms < LEAST_OFFSET_MS or best_rate > BETTER * now / compared:
-        return None
-    return best * width_ms
+    return best * width_ms if abs(best) * width_ms >= LEAST_OFFSET_MS else None
 
 
-def _first_release(held: Sequence[float]) -> int:
-    """The bin after that in which a lock was first given back, or less than held on."""
-    taken = next((at for at, lock in enumerate(held) if lock > 0.0), 0)
-    return next((at for at in range(taken + 1, len(held)) if held[at] < FULL_PCT), taken)
-
-
-def _conflict(pairs: Sequence[tuple[Sequence[float], int, Use]], shift: int) -> tuple[int, float]:
+def _conflict(
+    pairs: Sequence[tuple[Sequence[float], int, Use]], known: slice, shift: int
+) -> tuple[int, float]:
     """How many bins can be compared, and how many of them (as a sum of shares) don't fit."""
     compared, conflict = 0, 0.0
     for held, warm, use in pairs:
-        first, last = max(0, -shift), min(len(held), len(use) - shift)
-        for at in range(first, last):
+        for at in range(max(known.start, -shift), min(known.stop, len(use) - shift)):
             one, lock = use[at + shift], held[at]
             if one is None:
                 continue

@@ -70,7 +70,7 @@ def is_placed(run: Run, gpu: Gpu) -> bool:
 
 
 FOLD_CALLS = 4096  # and more of a GPU's calls that have ended are counted and forgotten
-KEEP_CALLS = 64  # of them at least: those that end next may have begun before
+KEEP_CALLS = 512  # of them at least: minutes, which readings are compared with
 KEEP_FIRST_CALLS = 1024  # for the warm-up
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 
 import pytest
 
@@ -33,11 +34,11 @@ Span = tuple[float, float]
 
 
 def readings(
-    spans: list[Span], gpu: int, until_ms: float, *, pct: float = 45.0
+    spans: list[Span], gpu: int, until_ms: float, *, pct: float = 45.0, since_ms: float = 0.0
 ) -> list[GpuSampled]:
     """A reading a second of a card that is `pct` busy in `spans`."""
     found = []
-    for at in range(1, int(until_ms / 1000.0) + 1):
+    for at in range(int(since_ms / 1000.0) + 1, int(until_ms / 1000.0) + 1):
         lo, hi = 1000.0 * (at - 1), 1000.0 * at
         busy = sum(max(0.0, min(hi, b) - max(lo, a)) for a, b in spans)
         found.append(GpuSampled(hi, gpu, pct * busy / 1000.0, "gpm", 1000.0))
@@ -149,13 +150,25 @@ def test_a_neighbour_on_the_card_is_no_wrong_ordinal() -> None:
 # ------------------------------------------------------------------------------- clocks
 
 
-@pytest.mark.parametrize("ahead_s", [-240.0, -31.0, 0.0, 12.0, 300.0])
+def offset_ms(grid: Grid, locks: list[Span], seen: Mapping[int, Use], until: float) -> float | None:
+    """What is found of a log from 0 to `until`, whose first lock is a cold call's."""
+    return clock_offset_ms(
+        {0: grid.held(locks)},
+        seen,
+        grid.width_ms,
+        known=grid.part((0.0, until)),
+        around=slice(0, grid.count),
+        warm={0: grid.index(locks[0][1]) + 1},
+    )
+
+
+@pytest.mark.parametrize("ahead_s", [-140.0, -31.0, 0.0, 12.0, 140.0])
 def test_a_clock_that_is_ahead_or_behind_is_found(ahead_s: float) -> None:
     until = 300_000.0
     work = bursts(5, until)
     grid = Grid(-900_000.0, until + 900_000.0)
     moved = [one._replace(at_ms=one.at_ms + 1000.0 * ahead_s) for one in readings(work, 0, until)]
-    found = clock_offset_ms({0: grid.held(work)}, uses(grid, moved), grid.width_ms)
+    found = offset_ms(grid, work, uses(grid, moved), until)
     if not ahead_s:
         assert found is None
     else:
@@ -167,8 +180,17 @@ def test_a_first_call_that_reads_parameters_under_the_lock_moves_no_clock() -> N
     work = [(60_000.0, 190_000.0)]
     grid = Grid(-900_000.0, until + 900_000.0)
     seen = uses(grid, readings(work, 0, until))
-    held = grid.held([(5000.0, 70_000.0), (71_000.0, 190_000.0)])
-    assert clock_offset_ms({0: held}, seen, grid.width_ms) is None
+    locks = [(5000.0, 70_000.0), (71_000.0, 190_000.0)]
+    assert offset_ms(grid, locks, seen, until) is None
+
+
+def test_what_a_card_did_before_and_after_the_log_moves_no_clock() -> None:
+    """A log that was copied while the daemon worked on, or that another run goes before."""
+    until = 200_000.0
+    grid = Grid(-900_000.0, until + 900_000.0)
+    for work in ([(0.0, 900_000.0)], [(-900_000.0, -5000.0), (60_000.0, until)]):
+        seen = uses(grid, readings(work, 0, until + 800_000.0, since_ms=-900_000.0))
+        assert offset_ms(grid, [(0.0, 70_000.0), (71_000.0, until)], seen, until) is None
 
 
 def test_a_time_zone_is_told_where_the_times_do_not_touch() -> None:

@@ -16,10 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cuzktop.analysis import summary
 from cuzktop.cli import main
 from cuzktop.errors import CuzktopError, SourceUnreadableError, UsageError
 from cuzktop.events import GpuSampled
 from cuzktop.sources.samples import GpuMeans, means_by_gpu, read_samples
+from tests.canned import log_bytes
 
 MIB = 1024 * 1024
 H200_CSV = Path(__file__).parent.parent / "data" / "h200_nvidia_smi.csv"
@@ -506,10 +508,14 @@ DEMO = Path(__file__).parent.parent.parent / "demo_logs" / "h200-one-gpu"
 def report_beside(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Callable[[str], str]
 ) -> tuple[dict[str, Any], str]:
-    """A real run's report with its real readings, each row changed; and what stderr says."""
+    """A real run's report with its real readings, each row changed; and what stderr says.
+
+    The readings go on for half a minute after it.
+    """
     head, *rows = (DEMO / "gpu.csv").read_text().splitlines()
     csv = tmp_path / "gpu.csv"
-    csv.write_text("\n".join([head, *map(change, rows)]) + "\n")
+    idle = [re.sub(r"\d+ %", "0 %", moved(rows[-1], 0.1 * tick)) for tick in range(1, 300)]
+    csv.write_text("\n".join([head, *map(change, [*rows, *idle])]) + "\n")
     log = str(next(DEMO.glob("daemon.log*")))
     assert main(["report", log, "--json", "--samples", str(csv), "--samples-utc"]) == 0
     told = capsys.readouterr()
@@ -541,6 +547,29 @@ def test_a_clock_offset_between_log_and_readings_is_said(
     assert found is not None, said
     assert float(found[1]) == pytest.approx(20.0, abs=4.0)
     assert found[2] == way
+
+
+def test_a_log_that_was_copied_while_the_readings_went_on_has_no_clock_that_is_off(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = log_bytes(next(DEMO.glob("daemon.log*")))
+    for share in (0.5, 0.8):
+        (tmp_path / "part.log").write_bytes(text[: int(share * len(text))])
+        arguments = ["report", str(tmp_path / "part.log"), "--json", "--samples"]
+        assert main([*arguments, str(DEMO / "gpu.csv"), "--samples-utc"]) == 0
+        told = capsys.readouterr()
+        assert told.err == ""
+        assert json.loads(told.out)["runs"][0]["gpus"][0]["nvml"]["util_pct"] > 20.0
+
+
+def test_a_clock_offset_is_said_of_a_run_whose_older_calls_are_forgotten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summary, "FOLD_CALLS", 8)
+    monkeypatch.setattr(summary, "KEEP_CALLS", 40)
+    assert report_beside(tmp_path, capsys, lambda row: row)[1] == ""
+    _, said = report_beside(tmp_path, capsys, lambda row: moved(row, -20.0))
+    assert "behind the log's" in said
 
 
 def test_readings_of_another_time_zone_are_said_to_be_that(
@@ -576,8 +605,9 @@ def test_why_readings_are_not_used_is_said_as_it_is(
 def test_readings_that_run_backwards_are_said_to_do_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = iter((DEMO / "gpu.csv").read_text().splitlines()[:0:-1])
-    _, said = report_beside(tmp_path, capsys, lambda _: next(rows))
+    rows = (DEMO / "gpu.csv").read_text().splitlines()[:0:-1]
+    again = iter(rows * 2)
+    _, said = report_beside(tmp_path, capsys, lambda _: next(again))
     assert "in order of time" in said
 
 
