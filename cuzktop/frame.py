@@ -184,13 +184,15 @@ class Herd:
 
     `share` is the part of the starved time that lies between waves, 0–1; `wave_size` the number of
     SYNTH_ENDs within ± 15 % of a synthesis time that make a wave; `gauge` 0 (even) to 1 (bunched)
-    by the spread of the gaps between SYNTH_ENDs.
+    by the spread of the gaps between SYNTH_ENDs. `gaps` says what the gaps between brackets have in
+    common.
     """
 
     share: float
     wave_size: int
     gauge: float | None = None
     sentence: str = ""  # what it means: herding, too few syntheses, or one long stall
+    gaps: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from cuzktop import frame as fr
 from cuzktop.analysis.advice import Facts
 from cuzktop.analysis.diagnosis import LEAST_COVERAGE, Measured, is_dead, verdict
-from cuzktop.analysis.herding import Rhythm, Waves, bunching, rhythm, waves_of
+from cuzktop.analysis.herding import Rhythm, Waves, bunching, gaps_sentence, rhythm, waves_of
 from cuzktop.analysis.inflation import inflation
 from cuzktop.analysis.intervals import united
 from cuzktop.analysis.live import STAGES as LOCK_STAGES
@@ -83,6 +83,7 @@ class _Summed:
     inflation: fr.Inflation | None
     rhythm: Rhythm
     gauge: float | None
+    gaps: str
     usual_ms: Mapping[str | None, float | None]  # of a synthesis, by kind
 
 
@@ -365,6 +366,7 @@ class Picture:
             inflation=inflation(table.cpu, starts, ends, flying=flying) if self.finished else None,
             rhythm=beat,
             gauge=bunching(run.synth_ends[-200:], beat.usual_ms),
+            gaps=gaps_sentence(told.recent),
             usual_ms={kind: median_of(spans) for kind, spans in run.synth_spans.items()},
         )
         return self._summed
@@ -426,7 +428,7 @@ class Picture:
             verdict=self._verdict(run, windows, wave, summed, dead[:1] or measured),
             alerts=(*self._alerts(run), *self._second_opinion(run, now)),
             host=self._host(),
-            herd=herd_of(wave, summed.gauge),
+            herd=herd_of(wave, summed.gauge, summed.gaps),
         )
         return self._paced
 

@@ -8,7 +8,7 @@ stood still once, and no rhythm explains it.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -16,12 +16,16 @@ from cuzktop.analysis.inflation import Flights, in_order
 from cuzktop.analysis.intervals import Span
 from cuzktop.analysis.throughput import median
 from cuzktop.dataclass import dataclass
-from cuzktop.units import duration
+from cuzktop.frame import PartitionRow
+from cuzktop.units import age, duration
 
 WAVE_MIN: Final = 4
 WAVE_SHARE: Final = 0.75  # of the starved time lies in gaps that end in a wave
 WAVE_SPREAD: Final = 0.15  # of the median synthesis time
 STALL_SHARE: Final = 0.5  # of the starved time in one gap
+LEAST_GAP_MS: Final = 1000.0  # between two brackets: longer than any handover
+MANY_GAPS: Final = 3  # make a rhythm
+REGULAR: Final = 0.5  # of the usual time between two gaps, by which each may differ from it
 RHYTHM: Final = 4  # synthesis times: what is seen for less may be one beat of a herd
 EVEN, BUNCHED = 0.35, 0.65  # of the gauge: 0.5 is what chance gives
 
@@ -184,3 +188,44 @@ def starving_sentence(wave: Waves, gauge: float | None, *, limits: bool) -> str:
     if gauge is not None and gauge > BUNCHED:
         tail += ", but the gaps don't end with the bunches"
     return f"no herd{', but too few syntheses' if limits else ''}: {in_waves}{tail}"
+
+
+def gaps_sentence(rows: Iterable[PartitionRow]) -> str:
+    """What the gaps between brackets of one GPU have in common, without a full stop.
+
+    Of the GPU with the most of them; empty where there are too few.
+    """
+    brackets: dict[int, list[tuple[int, int, str]]] = {}
+    for row in rows:
+        if row.gpu is not None and row.bracket_start_ms is not None and row.bracket_end_ms:
+            span = (row.bracket_start_ms, row.bracket_end_ms, row.job)
+            brackets.setdefault(row.gpu, []).append(span)
+    found = max((_gaps_between(spans) for spans in brackets.values()), key=len, default=[])
+    if len(found) < MANY_GAPS:
+        return ""
+    lengths = [hi - lo for lo, hi, _ in found]
+    every = [after[0] - before[0] for before, after in pairwise(found)]
+    usual = median(every) or 0.0
+    if all(abs(one - usual) <= REGULAR * usual for one in every):
+        rhythm_words = f"recur about every {age(usual)}"
+    else:
+        rhythm_words = f"came {len(found)} times in {age(found[-1][1] - found[0][0])}"
+    turns = sum(turn for _, _, turn in found)
+    where = ", where one proof's partitions end and the next one's begin"
+    return (
+        f"gaps of {duration(min(lengths))} to {duration(max(lengths))} between brackets"
+        f" {rhythm_words}{where if turns > WAVE_SHARE * len(found) else ''}"
+    )
+
+
+def _gaps_between(brackets: list[tuple[int, int, str]]) -> list[tuple[int, int, bool]]:
+    """From, to, and whether another job's bracket comes after the gap."""
+    found: list[tuple[int, int, bool]] = []
+    brackets.sort()
+    _, edge, job = brackets[0]
+    for lo, hi, other in brackets[1:]:
+        if lo - edge >= LEAST_GAP_MS:
+            found.append((edge, lo, other != job))
+        if hi >= edge:
+            edge, job = hi, other
+    return found

@@ -127,13 +127,14 @@ def partitions_of_a_proof(run: Run) -> int | None:
     return sizes.most_common(1)[0][0] if sizes else None
 
 
-def herd_of(wave: Waves, gauge: float | None) -> Herd:
+def herd_of(wave: Waves, gauge: float | None, gaps: str = "") -> Herd:
     """How bunched syntheses finish, for the views."""
     return Herd(
         share=wave.share,
         wave_size=wave.size,
         gauge=gauge,
         sentence=starving_sentence(wave, gauge, limits=False),
+        gaps=gaps,
     )
 
 

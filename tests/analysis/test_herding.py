@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cuzktop.analysis.diagnosis import Facts, verdict
-from cuzktop.analysis.herding import Waves, bunching, starving_sentence, waves
-from cuzktop.frame import TIME_CLASSES
+from cuzktop.analysis.herding import Waves, bunching, gaps_sentence, starving_sentence, waves
+from cuzktop.frame import TIME_CLASSES, PartitionRow
 
 
 def rounds(count: int, size: int, period_ms: float) -> tuple[list[float], list[float]]:
@@ -91,3 +91,51 @@ def test_too_little_for_the_gauge() -> None:
     assert bunching([1.0] * 7, 1000) is None
     assert bunching([1.0] * 20, None) is None
     assert starving_sentence(Waves(share=0, size=4, median_synth_ms=None), None, limits=True) == ""
+
+
+def brackets(*spans: tuple[int, int, str], gpu: int = 0) -> list[PartitionRow]:
+    return [
+        PartitionRow(
+            job=job,
+            attempt=1,
+            partition=at,
+            kind="porep",
+            state="done",
+            gpu=gpu,
+            bracket_start_ms=lo,
+            bracket_end_ms=hi,
+        )
+        for at, (lo, hi, job) in enumerate(spans)
+    ]
+
+
+def test_gaps_that_recur_between_two_proofs_are_told() -> None:
+    """Gaps of 4, 6, 5 and 5 s, 38, 41 and 35 s after each other; one of 0.2 s within a proof."""
+    spans = [
+        (0, 20_000, "a"),
+        (20_200, 36_000, "a"),
+        (40_000, 74_000, "b"),
+        (80_000, 115_000, "c"),
+        (120_000, 150_000, "d"),
+        (155_000, 190_000, "e"),
+    ]
+    newest_first = brackets(*spans)[::-1]
+    other_card = brackets((0, 1000, "x"), (9000, 9500, "x"), gpu=1)
+    assert gaps_sentence([*newest_first, *other_card]) == (
+        "gaps of 4.00s to 6.00s between brackets recur about every 38s, where one proof's"
+        " partitions end and the next one's begin"
+    )
+    within = brackets(*[(lo, hi, "a") for lo, hi, _ in spans])
+    assert "proof's" not in gaps_sentence(within)
+    assert gaps_sentence(brackets(*spans[:4])) == ""
+    assert gaps_sentence([]) == ""
+
+
+def test_gaps_without_a_rhythm_are_counted() -> None:
+    spans = [(0, 1000, "a"), (4000, 5000, "a"), (9000, 80_000, "a"), (82_000, 83_000, "a")]
+    assert "came 3 times in 81s" in gaps_sentence(brackets(*spans))
+
+
+def test_a_bracket_of_another_worker_leaves_no_gap() -> None:
+    one = brackets((0, 1000, "a"), (4000, 5000, "a"), (9000, 9500, "a"), (12_000, 13_000, "a"))
+    assert gaps_sentence([*one, *brackets((0, 13_000, "b"))]) == ""

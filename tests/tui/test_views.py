@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cuzktop.dataclass import replace
-from cuzktop.frame import Alert, Frame, Herd, Shares, StageStats
+from cuzktop.frame import TIME_CLASSES, Alert, Frame, Herd, Shares, StageStats
 from cuzktop.tui.axis import stalls
 from cuzktop.tui.details import details
 from cuzktop.tui.rows import is_slow, key_of, slow_stages
@@ -563,6 +563,43 @@ def test_the_herding_gauge_is_read_out(gauge: float | None, words: str) -> None:
     shown = " ".join(text(content(frame, 100)).split())
     assert words in shown
     assert "90 % of the starved time ends in a wave of 6" in shown
+
+
+def jumpy_like(bottleneck: str, window: Shares, gaps: str = "") -> str:
+    """The sections on idle time and herding under a verdict."""
+    frame = replace(
+        busy(),
+        gpus=(replace(gpu(), window=window),),
+        verdict=replace(busy().verdict, bottleneck=bottleneck),
+        herd=Herd(share=0.1, wave_size=5, gauge=0.6, gaps=gaps),
+    )
+    shown = " ".join(text(content(frame, 100)).split())
+    return shown[shown.index("IDLE, BUT WHY?") :]
+
+
+def test_the_sections_agree_with_the_verdict() -> None:
+    """Fewer syntheses, more syntheses and 'too few syntheses' don't stand beside each other."""
+    held = shares(45.0, 42.0, 8.0)
+    shown = jumpy_like("cpu-memory", held, "gaps of 2.3s to 6.5s recur about every 40s")
+    assert "More syntheses would not help" in shown
+    assert "waves don't explain it. Gaps of 2.3s to 6.5s recur about every 40s." in shown
+    assert "Starved time is 8.0 % of all here, and isn't what limits the box" in shown
+    assert "too few syntheses" not in shown
+    shown = jumpy_like("synthesis", shares(45.0, 10.0, 43.0))
+    assert "there are too few syntheses" in shown
+    assert "would not help" not in shown
+    shown = jumpy_like("synthesis", shares(20.0, 26.0, 26.5))
+    assert "of the single parts starved is the largest" in shown
+    assert "would not help" not in shown
+    shown = jumpy_like("cpu-memory", shares(50.0, 27.0, 22.0))
+    assert "raise the syntheses" not in shown
+    assert "The verdict's first step settles it" in shown
+    nothing_asked = replace(
+        shares(), time_pct=dict(zip(TIME_CLASSES, (20.0, 5.0, 0.0, 2.0, 3.0, 70.0), strict=True))
+    )
+    shown = jumpy_like("idle", nothing_asked)
+    assert "there was nothing for it to do" in shown
+    assert "raise the syntheses" not in shown
 
 
 def test_what_is_missing_is_said() -> None:

@@ -52,6 +52,7 @@ from cuzktop.tui.widgets.windows import alert_lines
 from cuzktop.units import age, duration, percent, shares_to_100, size, watts
 
 GUTTER = 3
+FED_BY = frozenset({"synthesis", "herding"})  # verdicts by which syntheses feed the GPU too little
 EVEN, BUNCHED, WAVES = 0.35, 0.65, 0.85  # of the herding gauge: 0.5 is what chance gives
 
 LADDER_SAYS = {
@@ -313,7 +314,7 @@ def _jumpy(frame: Frame, width: int) -> list[Line]:
         return lines + _paragraph(
             "can't be told without lock and kernel times", width, style="muted"
         )
-    classes = shares.time_pct
+    classes = shares_to_100(shares.time_pct)
     idle = 100.0 - classes["kernel"]
     unfed = sum(classes[name] for name in UNFED)
     held = sum(classes[name] for name in HELD)
@@ -332,6 +333,8 @@ def _jumpy(frame: Frame, width: int) -> list[Line]:
         )
     elif idle < 100.0 - GPU_BOUND_PCT:
         text = "By the log it is hardly ever idle; short jumps are the gaps between two calls."
+    elif unfed >= 2 * held and classes["no_work"] > classes["starved"]:
+        text = "Nothing holds the GPU up: most of its idle time there was nothing for it to do."
     elif unfed >= 2 * held:
         text = (
             "The GPU is simply fast: it is idle because syntheses don't feed it evenly, not because"
@@ -340,13 +343,27 @@ def _jumpy(frame: Frame, width: int) -> list[Line]:
     elif held >= 2 * unfed:
         text = (
             "Something holds the GPU up: most of its idle time there is a partition at hand, in the"
-            " lock or on its way to it. More syntheses would not help, and may make it worse."
+            " lock or on its way to it."
         )
+        if frame.verdict.bottleneck in FED_BY:
+            text += (
+                " Yet of the single parts starved is the largest: that is what the verdict says."
+            )
+        else:
+            text += " More syntheses would not help, and may make it worse."
     else:
         text = "Both: part of the time it is held up, part of the time nothing feeds it."
     lines += _paragraph(text, width, style="strong")
-    if held >= 2 * unfed:
+    if held >= 2 * unfed or classes["no_work"] > classes["starved"]:
         return lines
+    if frame.verdict.bottleneck in {"cpu-memory", "lock"}:
+        return lines + _paragraph(
+            "The verdict's first step settles it: if 'held up' falls and kernels rise, it was the"
+            " CPU's side of the lock; if 'queue empty' grows instead, it is feeding.",
+            width,
+            glyph="→",
+            mark="key",
+        )
     lines += _paragraph(
         "To settle it, raise the syntheses at a time and wait until the pipeline has spread: if"
         " 'queue empty' falls and kernels rise, it was feeding; if 'held up' rises, it is the CPU's"
@@ -380,7 +397,7 @@ def _herding(frame: Frame, width: int) -> list[Line]:
     starved = 0.0
     shares = mean_shares(frame.gpus)
     if shares is not None and shares.time_pct is not None:
-        starved = shares.time_pct["starved"]
+        starved = shares_to_100(shares.time_pct)["starved"]
     if starved < 0.05:
         text = "No time was starved in this window, so waves cost nothing."
     else:
@@ -392,9 +409,21 @@ def _herding(frame: Frame, width: int) -> list[Line]:
             text += "the GPU starves between waves."
         elif herd.share > 0.4:
             text += "waves are part of it."
-        else:
+        elif frame.verdict.bottleneck in FED_BY:
             text += "waves don't explain it; there are too few syntheses."
+        else:
+            text += f"waves don't explain it. {_smaller_part(frame, starved)}"
     return lines + _paragraph(text, width)
+
+
+def _smaller_part(frame: Frame, starved: float) -> str:
+    """What is to be said of starved time where something else is the limit."""
+    gaps = "" if frame.herd is None else frame.herd.gaps
+    what = f"{gaps[0].upper()}{gaps[1:]}. " if gaps else ""
+    return (
+        f"{what}Starved time is {percent(starved)} % of all here, and isn't what limits the box:"
+        " see the verdict."
+    )
 
 
 def missing(frame: Frame) -> list[str]:
