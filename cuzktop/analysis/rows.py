@@ -34,8 +34,9 @@ def partition_row(
     lines: Mapping[int, Line] = {} if call is None else call.lines
     if likely is not None:
         lines = likely
-    ntt, barrier, batch, end = (lines.get(kind) for kind in (C6, C7, C8, C9))
-    take, release, prep, b_g2 = (lines.get(kind) for kind in (C4, C10, C2, C3))
+    find = lines.get
+    ntt, barrier, batch, end = find(C6), find(C7), find(C8), find(C9)
+    take, release, prep, b_g2 = find(C4), find(C10), find(C2), find(C3)
     kernel_ms = None
     if ntt is not None and batch is not None and end is not None:
         kernel_ms = ntt.a + batch.a + end.a

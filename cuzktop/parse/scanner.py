@@ -8,7 +8,6 @@ the head back until that rest comes (at most `MAX_INTRUDERS` lines).
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections import deque
 
@@ -245,12 +244,13 @@ class LogScanner:
             if head == b"\x1b[2m2":
                 target = line[WANTED_AT]
                 if (
-                    (target == ENGINE_HEAD and line[ENGINE_MESSAGE_AT] in ENGINE_KEYS)
-                    or (target in wanted and target != ENGINE_HEAD)
-                    or self._anonymous
-                    or line[41:46] not in QUIET
-                ):
+                    line[ENGINE_MESSAGE_AT] in ENGINE_KEYS
+                    if target == ENGINE_HEAD
+                    else target in wanted
+                ) or line[41:46] not in QUIET:
                     self._tracing_line(line, out)
+                elif self._anonymous:
+                    self._tick(line, out)
                 else:  # noise: only its time may be asked for
                     self._unticked = line
                     self._panic = False
@@ -332,9 +332,7 @@ class LogScanner:
             self._panic = False
             if found is None:
                 if self._anonymous:
-                    out.append(Tick(line_us(line)))
-                    self._anonymous = False
-                    self._unticked = None
+                    self._tick(line, out)
                 else:
                     self._unticked = line
                 return
@@ -347,6 +345,17 @@ class LogScanner:
         if found and type(found[0]) is DaemonStarted:
             self._new_run(out)
         out.extend(found)
+
+    def _tick(self, line: bytes, out: list[LogEvent]) -> None:
+        """A tracing line of which only its time matters: the lines above have none."""
+        self._panic = False
+        try:
+            out.append(Tick(line_us(line)))
+        except ValueError:
+            self._other(line, out)
+            return
+        self._anonymous = False
+        self._unticked = None
 
     def _new_run(self, out: list[LogEvent]) -> None:
         if self._head is not None:
@@ -364,9 +373,12 @@ class LogScanner:
         if event is None:
             return
         self.counts.timing += 1
-        if self._unticked is not None:
-            with contextlib.suppress(ValueError):
-                out.append(Tick(line_us(self._unticked)))
+        unticked = self._unticked
+        if unticked is not None:
+            try:  # noqa: SIM105 (a context manager costs more than what it does)
+                out.append(Tick(line_us(unticked)))
+            except ValueError:
+                pass
             self._unticked = None
         mark = _MARKS.get(type(event))
         if mark is not None:

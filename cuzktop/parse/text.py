@@ -34,21 +34,23 @@ def name(raw: bytes) -> str:
     return text
 
 
-def wall_us(stamp: bytes) -> int:
-    """Microseconds since 1970 of `YYYY-MM-DDTHH:MM:SS.ffffffZ`.
+def wall_us(text: bytes, start: int = 0) -> int:
+    """Microseconds since 1970 of `YYYY-MM-DDTHH:MM:SS.ffffffZ`, which begins at `start`.
 
     Raises:
-        ValueError: it is not such a stamp.
+        ValueError: there is no such stamp.
     """
-    minute_us = _minutes.get(stamp[:16])
+    minute = text[start : start + 16]
+    minute_us = _minutes.get(minute)
     if minute_us is None:
         if len(_minutes) >= _KEEP_NAMES:
             _minutes.clear()
-        minute = datetime.fromisoformat(stamp[:16].decode("ascii")).replace(tzinfo=UTC)
-        if not 1970 <= minute.year < 2900:  # a damaged line: no clock says so
-            raise ValueError(stamp)
-        minute_us = _minutes[stamp[:16]] = int(minute.timestamp()) * 1_000_000
-    return minute_us + int(stamp[17:19]) * 1_000_000 + int(stamp[20:26])
+        when = datetime.fromisoformat(minute.decode("ascii")).replace(tzinfo=UTC)
+        if not 1970 <= when.year < 2900:  # a damaged line: no clock says so
+            raise ValueError(text)
+        minute_us = _minutes[minute] = int(when.timestamp()) * 1_000_000
+    # Six digits stand behind the point, so both together are microseconds.
+    return minute_us + int(text[start + 17 : start + 19] + text[start + 20 : start + 26])
 
 
 def line_us(line: bytes) -> int:
@@ -57,8 +59,7 @@ def line_us(line: bytes) -> int:
     Raises:
         ValueError: it doesn't begin with a stamp.
     """
-    start = 4 if line[0] == ESC else 0
-    return wall_us(line[start : start + 27])
+    return wall_us(line, 4 if line[0] == ESC else 0)
 
 
 def iso_utc(at_us: int) -> str:
