@@ -46,7 +46,7 @@ from cuzktop.model.preparation import (
     preparations,
 )
 from cuzktop.model.state import Call, Line
-from cuzktop.model.tape import Tape
+from cuzktop.model.tape import Pool, Pools, Tape
 
 SURE = 6.0  # e^6: the next best assignment is four hundred times less likely
 TOSS_UP = 0.4  # figures on which choices so near to each other differ are not given
@@ -105,7 +105,7 @@ class Attributor:
         self._maybe_one_lock = False  # S30 may be the step
 
     @property
-    def pools(self) -> dict[int, list[Line]]:
+    def pools(self) -> Pools:
         """The lines that calls can still want, by kind."""
         return self._tape.pools
 
@@ -114,7 +114,6 @@ class Attributor:
     def add(self, kind: int, a: int, b: int, clock: float) -> None:
         """An anonymous line was read; `clock` is the newest time before it."""
         line = self._tape.add(kind, a, b, clock)
-        self.effort.earn()
         if not self.lock_lines and kind in (C4, C7, C10):
             self.lock_lines = True
         if self.contiguous:
@@ -177,6 +176,7 @@ class Attributor:
 
     def settle(self, *, force: bool = False) -> None:
         """Settle every ended call whose rivals have all ended; with `force`, every ended call."""
+        self.effort.earn(self.sequence())
         self._give_up_lost()
         frontier = NEVER if force else self._frontier()
         ripe = [call for call in self.waiting if call.end is not None and call.end_seq <= frontier]
@@ -343,7 +343,7 @@ class Attributor:
 
     def _leftover(self, call: Call) -> Option:
         free = {
-            kind: [line for line in pool if not line.owned] for kind, pool in self.pools.items()
+            kind: Pool(line for line in pool if not line.owned) for kind, pool in self.pools.items()
         }
         options = printed_chains(call, free)
         return options[0] if options else NOTHING
@@ -364,7 +364,9 @@ class Attributor:
         if kernels.count(None) < len(kernels):
             call.kernel_sure = level
         if sure and option.hold is not None:
-            self._holds.setdefault(call.lock, deque(maxlen=KEEP_HOLDS)).append(option.hold)
+            if call.lock not in self._holds:
+                self._holds[call.lock] = deque(maxlen=KEEP_HOLDS)
+            self._holds[call.lock].append(option.hold)
 
     # ------------------------------------------------------------ S19–S40
 
@@ -428,6 +430,7 @@ class Attributor:
 
         Open calls count with what is known of them so far.
         """
+        self.effort.earn(self.sequence())
         self._tell_locks()
         for call in self.waiting:
             if call.end is None:

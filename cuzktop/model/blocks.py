@@ -14,13 +14,14 @@ from collections.abc import Set as AbstractSet
 from copy import copy
 
 from cuzktop.dataclass import NamedTuple
-from cuzktop.model.chains import LIMIT, MISSING, SLACK_COST, SLACK_MAX_MS, Pools
+from cuzktop.model.chains import LIMIT, MISSING, SLACK_COST, SLACK_MAX_MS
 from cuzktop.model.effort import Effort
 from cuzktop.model.joint import Contest, Verdict, alone
 from cuzktop.model.kinds import C6, C8, C9
 from cuzktop.model.lateness import GRACE_MS, Window, misfit, print_cost
 from cuzktop.model.options import Entry, Option, by_cost
 from cuzktop.model.state import Line
+from cuzktop.model.tape import Pools
 
 ALWAYS: Window = (-math.inf, math.inf)
 

@@ -8,15 +8,13 @@ which follows the acquisition at once or after a scheduler's tick; then `held âˆ
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from cuzktop.model.kinds import C4, C6, C7, C8, C9, C10
 from cuzktop.model.lateness import FORBIDDEN, TICK_MS, Window, gap_cost, misfit
 from cuzktop.model.options import Hold, Option, by_cost
 from cuzktop.model.state import Call, Line
-from cuzktop.model.tape import between
-
-Pools = Mapping[int, Sequence[Line]]
+from cuzktop.model.tape import Pools
 
 MISSING = 12.0  # the cost of a line that should be there and isn't: it was lost
 LIMIT = 13.0  # a line costs at most so much, or it is another call's
@@ -45,8 +43,8 @@ def printed_chains(call: Call, pools: Pools) -> list[Option]:
     if prove_start is not None:
         last = call.returned_seq
     options: list[Option] = []
-    takes = between(pools[C4], first, last)
-    for release in between(pools[C10], first, last):
+    takes = pools[C4].between(first, last)
+    for release in pools[C10].between(first, last):
         total = release.b
         if prove_start is not None and total > prove_start + 1:
             continue
@@ -103,9 +101,11 @@ def _kernels(
     take, release = lock
     first = call.start_seq if take is None else take.seq
     last = call.end_seq if release is None else release.seq
-    inside = [between(pools[kind], first, last) for kind in (C6, C7, C8)]
+    hold = None
+    if take is not None and release is not None:
+        hold = Hold(call.lock, take.seq, release.seq)
     found = FORBIDDEN
-    ends = between(pools[C9], first, last)
+    ends = pools[C9].between(first, last)
     for least, most in ((-1, HELD_MORE_MS), (HELD_MORE_MS + 1, LONGEST_MS)):
         for end in ends:
             total = end.b
@@ -125,18 +125,11 @@ def _kernels(
             # When the GPU thread began, by this line's own clocks too.
             lo = min(hi, max(lo, end.lo - total - 2))
             hi = max(lo, min(hi, end.hi - total + 1))
-            for option in _inside(inside, end, (lo, hi), end_cost):
-                _, ntt, barrier, batch, _, _ = option.lines
-                if take is not None or release is not None:
-                    due = (acquired, *option.due[1:5], _released(lo, hi, end, release))
-                else:
-                    due = option.due
-                hold = None
-                if take is not None and release is not None:
-                    hold = Hold(call.lock, take.seq, release.seq)
-                lines = (take, ntt, barrier, batch, end, release)
-                options.append(Option(option.cost, lines, due, hold))
-                found = min(found, option.cost - cost)
+            released = None if release is None else (lo + end.b, hi + end.b + 6)
+            for fit, kernels, due in _inside(pools, first, end, (lo, hi)):
+                lines = (take, *kernels, end, release)
+                options.append(Option(end_cost + fit, lines, (acquired, *due, released), hold))
+                found = min(found, end_cost + fit - cost)
         if found <= MISSING or release is None or call.failed:
             break
     if call.failed:
@@ -145,21 +138,19 @@ def _kernels(
         _partial_kernels(call, pools, lock, acquired, cost, options)
 
 
-def _released(lo: float, hi: float, end: Line, release: Line | None) -> Window | None:
-    return None if release is None else (lo + end.b, hi + end.b + 6)
+_Kernels = tuple[float, tuple[Line, Line, Line], tuple[Window, Window, Window, Window]]
+"""The cost of a C6, a C7 and a C8, these lines, and when they and their C9 were due."""
 
 
-def _inside(
-    inside: Sequence[Sequence[Line]], end: Line, begun: Window, cost: float
-) -> list[Option]:
-    """The C6, C7 and C8 that fit the C9 of a GPU thread that began in `begun`."""
-    ntts, barriers, batches = inside
+def _inside(pools: Pools, first: int, end: Line, begun: Window) -> list[_Kernels]:
+    """The C6, C7 and C8 from `first` on that fit the C9 of a GPU thread that began in `begun`."""
+    ntts, barriers, batches = (pools[kind].between(first, end.seq) for kind in (C6, C7, C8))
     lo, hi = begun
     total, tail = end.b, end.a
     added = (lo + total - tail - 6, hi + total - tail + 1)
-    options: list[Option] = []
+    fits: list[_Kernels] = []
     for batch in batches:
-        if batch.seq >= end.seq or len(options) >= MOST_OPTIONS:
+        if len(fits) >= MOST_OPTIONS:
             break
         batch_cost = misfit(*added, batch)
         if batch_cost > LIMIT:
@@ -186,16 +177,13 @@ def _inside(
                     continue
                 fit += SLACK_COST[slack] if slack < len(SLACK_COST) else 7.0
                 due = (
-                    None,
                     done,
                     (done[0] + barrier.a, done[1] + barrier.a + slack + 1),
                     (done[0] + barrier.a + batch.a, hi + total - tail + 1),
                     (lo + total, hi + total + 1),
-                    None,
                 )
-                lines = (None, ntt, barrier, batch, end, None)
-                options.append(Option(cost + fit, lines, due))
-    return options
+                fits.append((fit, (ntt, barrier, batch), due))
+    return fits
 
 
 def _failed_kernels(

@@ -14,17 +14,19 @@ SAVED = 800_000
 class Effort:
     """Steps that may still be taken, and how often there were too few of them."""
 
-    __slots__ = ("refused", "spare", "taken")
+    __slots__ = ("_paid_until", "refused", "spare", "taken")
 
     def __init__(self) -> None:
         """Begin with what is saved at most."""
         self.spare = SAVED
+        self._paid_until = 0
         self.taken = 0
         self.refused = 0
 
-    def earn(self) -> None:
-        """A line was read."""
-        self.spare = min(SAVED, self.spare + A_LINE)
+    def earn(self, place: int) -> None:
+        """The lines above `place` of the log have been read."""
+        self.spare = min(SAVED, self.spare + A_LINE * (place - self._paid_until))
+        self._paid_until = place
 
     def take(self, steps: int) -> None:
         """So many steps were taken; a few too many do no harm."""

@@ -24,13 +24,13 @@ from cuzktop.model.blocks import (
     opening,
     since_start,
 )
-from cuzktop.model.chains import Pools
 from cuzktop.model.effort import Effort
 from cuzktop.model.fitting import Fitting
 from cuzktop.model.joint import LOSS
 from cuzktop.model.lateness import FORBIDDEN, Window, early_cost, print_cost
 from cuzktop.model.options import Entry, by_cost, disorder
 from cuzktop.model.state import Call, Line
+from cuzktop.model.tape import Pools
 
 ORPHAN = 18.0  # the cost of a block that is nobody's: its call's GPU_START was lost
 EARLY_ORPHAN = 1.0  # the same where calls were under way before the log begins

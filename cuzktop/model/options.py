@@ -153,8 +153,8 @@ class Stage:
 def overlaps(hold: Hold, others: Iterable[Hold]) -> bool:
     """Whether the same lock was held by another meanwhile."""
     lock, taken, given_back = hold
-    for other in others:
-        if other.taken < given_back and taken < other.given_back and other.lock == lock:
+    for its_lock, its_taken, its_given_back in others:
+        if its_taken < given_back and taken < its_given_back and its_lock == lock:
             return True
     return False
 

@@ -9,7 +9,7 @@ And the call ends soon after the later of C3 and the return of its start call.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from cuzktop.dataclass import NamedTuple
 from cuzktop.model.blocks import ALWAYS, Block
@@ -30,7 +30,7 @@ from cuzktop.model.lateness import (
 )
 from cuzktop.model.options import Option, by_cost
 from cuzktop.model.state import Call, Line
-from cuzktop.model.tape import Bounds, between
+from cuzktop.model.tape import Bounds, Pools
 
 KEEP_OPTIONS = 24
 TOLD_MS = 1.0  # times are known to about a millisecond
@@ -43,8 +43,6 @@ FINISH_MAX_MS = 500.0  # longer than that costs no more
 USUAL_LIMIT = LISTED  # one line of a call that has others to choose from costs at most so much
 USUAL_LATE_MS = 150.0  # and is at most so late: `start_cost` is the cheaper one
 UNFINISHED = 2.0  # a failed call's C2 or C3 may never come, an open one's not yet
-
-Pools = Mapping[int, Sequence[Line]]
 
 
 class Barrier(NamedTuple):
@@ -99,7 +97,9 @@ def misfit_within(
     earliest: float, latest: float, bounds: Bounds, cost: Callable[[float], float]
 ) -> float:
     """The cost of a line due in a window, where `cost` is that of being late."""
-    lo, hi = max(bounds.clock_lo, bounds.lo), min(bounds.clock_hi, bounds.hi)
+    lo, hi = bounds.lo, bounds.hi
+    if lo <= earliest <= latest <= hi:
+        return 0.0
     # The less of the window lies between the line's clocks, the less likely it stands there.
     shared = min(latest, hi) - max(earliest, lo)
     chance = math.log((latest - earliest + TOLD_MS) / (max(0.0, shared) + TOLD_MS))
@@ -134,8 +134,8 @@ def preparations(
     """
     first = call.start_seq
     until = last if barrier is None else min(last, barrier.before)
-    preps = between(pools[C2], first, until)
-    b_g2s = between(pools[C3], first, last)
+    preps = pools[C2].between(first, until)
+    b_g2s = pools[C3].between(first, last)
     setups = _setups(call, pools, bounds_of, setup_limit)
     memory: dict[Line, Bounds] = {}
 
@@ -223,7 +223,7 @@ def _complete(
         bounds = bounds_of(line)
         due = prepared.due
         due3 = (lo + figure, hi + figure + 1)
-        late = max(bounds.clock_lo, bounds.lo) - due3[1]
+        late = bounds.lo - due3[1]
         if GRACE_MS < late <= room - hi:  # C2 came as late: their thread began late
             cost3 = start_cost(late)
             due = (lo + late, min(room, max(hi, bounds.clock_hi - figure)))
@@ -234,7 +234,7 @@ def _complete(
         if cost3 > limit:
             continue
         if finish is not None:
-            written = min(bounds.clock_hi, bounds.hi, max(due3[1] + 1, line.lo))
+            written = min(bounds.hi, max(due3[1] + 1, line.lo))
             cost3 += finish_cost(finish, written)
         found = True
         options.append(Option(cost + cost3, (setup, prep, line), (due1, due, due3)))
@@ -266,8 +266,7 @@ def _prepared(
         cost = misfit_within(due_lo, due_hi, bounds, start_cost)
         if cost > limit:
             continue
-        lo = max(due_lo, bounds.clock_lo, bounds.lo)
-        room = min(bounds.clock_hi, bounds.hi)
+        lo, room = max(due_lo, bounds.lo), bounds.hi
         late = lo > due_hi + GRACE_MS  # then nothing says how late
         hi = max(lo + 0.5, room if late else min(due_hi, room))
         ticked = max(hi, min(due_hi + TICK_MS, room))
@@ -313,10 +312,10 @@ def _setups(
         if cost > LIMIT:
             continue
         written = bounds_of(line)
-        begun_lo = max(lo + line.b, written.clock_lo, written.lo)
+        begun_lo = max(lo + line.b, written.lo)
         begun_hi = max(hi + line.b + 1, begun_lo + 1)
         if begun_lo > hi + line.b + 1 + GRACE_MS:  # it came late, and the thread after it
-            begun_hi = max(begun_lo + 1, min(written.clock_hi, written.hi))
+            begun_hi = max(begun_lo + 1, written.hi)
         setups.append((cost, line, (begun_lo, begun_hi)))
     if not setups:
         spare = 30.0 if pre_lock is None else pre_lock + 1.0

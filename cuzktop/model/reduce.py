@@ -939,55 +939,6 @@ class Model:
             self._wall(event.wall_us)
         self._alert(event.level, event.text)
 
-    # ------------------------------------------------------------ anonymous lines
-
-    def _anonymous(self, kind: int, a: int, b: int) -> None:
-        run = self.run
-        run.timing_seen = True
-        self._empty = False
-        self.attributor.add(kind, a, b, run.clock)
-
-    def split_vectors(self, event: ev.SplitVectors) -> None:
-        """C1."""
-        self._anonymous(C1, event.split_vectors_ms, event.setup_to_split_ms)
-
-    def prep_msm(self, event: ev.PrepMsm) -> None:
-        """C2."""
-        self._anonymous(C2, event.prep_msm_ms, 0)
-
-    def b_g2_msm(self, event: ev.BG2Msm) -> None:
-        """C3."""
-        self._anonymous(C3, event.b_g2_msm_ms, event.num_circuits)
-
-    def lock_acquired(self, event: ev.LockAcquired) -> None:
-        """C4."""
-        self.run.lock_lines = True
-        self._anonymous(C4, event.pre_lock_cpu_ms, event.lock_wait_ms)
-
-    def ntt_msm_h(self, event: ev.NttMsmH) -> None:
-        """C6."""
-        self._anonymous(C6, event.ntt_msm_h_ms, event.gpu_tid)
-
-    def barrier_waited(self, event: ev.BarrierWaited) -> None:
-        """C7."""
-        self._anonymous(C7, event.barrier_wait_ms, event.gpu_tid)
-
-    def batch_added(self, event: ev.BatchAdded) -> None:
-        """C8."""
-        self._anonymous(C8, event.batch_add_ms, event.gpu_tid)
-
-    def tail_msm(self, event: ev.TailMsm) -> None:
-        """C9."""
-        self._anonymous(C9, event.tail_msm_ms, event.gpu_total_ms)
-
-    def lock_released(self, event: ev.LockReleased) -> None:
-        """C10."""
-        self._anonymous(C10, event.lock_held_ms, event.total_start_fn_ms)
-
-    def epilogue(self, event: ev.Epilogue) -> None:
-        """C11."""
-        self._anonymous(C11, event.epilogue_ms, event.pre_destructor_ms)
-
     def prestage_seen(self, event: ev.PrestageSeen) -> None:
         """C13–C18: a fall-back makes the partition slow."""
         if event.outcome in ("skip_vram", "fallback", "host_register_fallback"):
@@ -1142,6 +1093,20 @@ def _kind_of_id(job_id: str) -> str | None:
     return None
 
 
+def _anonymous(kind: int, a: int, b: int | None = None) -> Callable[[Model, Any], None]:
+    """The rule of line C`kind`, whose figures are the event's `a`th and `b`th."""
+
+    def rule(self: Model, event: Any) -> None:  # noqa: ANN401 - a tuple of whole numbers
+        run = self.run
+        run.timing_seen = True
+        if kind == C4:
+            run.lock_lines = True
+        self._empty = False
+        self.attributor.add(kind, event[a], 0 if b is None else event[b], run.clock)
+
+    return rule
+
+
 RULES: dict[type, Callable[[Model, Any], None]] = {
     ev.Tick: Model.tick,
     ev.HeadSeen: Model.head_seen,
@@ -1163,16 +1128,16 @@ RULES: dict[type, Callable[[Model, Any], None]] = {
     ev.GpuPickedUp: Model.gpu_picked_up,
     ev.GpuStarted: Model.gpu_started,
     ev.GpuEnded: Model.gpu_ended,
-    ev.SplitVectors: Model.split_vectors,
-    ev.PrepMsm: Model.prep_msm,
-    ev.BG2Msm: Model.b_g2_msm,
-    ev.LockAcquired: Model.lock_acquired,
-    ev.NttMsmH: Model.ntt_msm_h,
-    ev.BarrierWaited: Model.barrier_waited,
-    ev.BatchAdded: Model.batch_added,
-    ev.TailMsm: Model.tail_msm,
-    ev.LockReleased: Model.lock_released,
-    ev.Epilogue: Model.epilogue,
+    ev.SplitVectors: _anonymous(C1, 0, 1),
+    ev.PrepMsm: _anonymous(C2, 0),
+    ev.BG2Msm: _anonymous(C3, 0, 1),
+    ev.LockAcquired: _anonymous(C4, 0, 1),
+    ev.NttMsmH: _anonymous(C6, 1, 0),
+    ev.BarrierWaited: _anonymous(C7, 1, 0),
+    ev.BatchAdded: _anonymous(C8, 1, 0),
+    ev.TailMsm: _anonymous(C9, 1, 2),
+    ev.LockReleased: _anonymous(C10, 0, 1),
+    ev.Epilogue: _anonymous(C11, 0, 1),
     ev.PrestageSeen: Model.prestage_seen,
     ev.CardSeen: Model.card_seen,
     ev.ProveStartTimed: Model.prove_start,

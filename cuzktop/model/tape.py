@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from operator import attrgetter
+from collections.abc import Iterable, Mapping
 
 from cuzktop.dataclass import NamedTuple
 from cuzktop.model.kinds import KINDS
@@ -18,7 +17,10 @@ NEIGHBOURS = 8  # lines above and below that are asked for their time
 
 
 class Bounds(NamedTuple):
-    """When a line was written: by clocks, and by neighbours whose times are known too."""
+    """When a line was written: by clocks, and by neighbours whose times are known too.
+
+    `lo` and `hi` lie within what the clocks say.
+    """
 
     clock_lo: float
     clock_hi: float
@@ -26,12 +28,35 @@ class Bounds(NamedTuple):
     hi: float
 
 
-_place = attrgetter("seq")
+class Pool(list[Line]):
+    """Lines of one kind, in the order of the log."""
+
+    __slots__ = ("_places",)
+
+    def __init__(self, lines: Iterable[Line] = ()) -> None:
+        """Begin with these lines."""
+        super().__init__(lines)
+        self._places = [line.seq for line in self]  # to be searched without asking each line
+
+    def add(self, line: Line) -> None:
+        """A line was read."""
+        self.append(line)
+        self._places.append(line.seq)
+
+    def between(self, first: int, last: int) -> list[Line]:
+        """The lines from place `first` up to, but not at, place `last`."""
+        places = self._places
+        return self[bisect_left(places, first) : bisect_left(places, last)]
+
+    def forget(self, place: int) -> None:
+        """Drop what stands before `place`."""
+        count = bisect_left(self._places, place)
+        del self[:count]
+        del self._places[:count]
 
 
-def between(pool: Sequence[Line], first: int, last: int) -> Sequence[Line]:
-    """The lines of a pool from place `first` up to, but not at, place `last`."""
-    return pool[bisect_left(pool, first, key=_place) : bisect_left(pool, last, key=_place)]
+Pools = Mapping[int, Pool]
+"""By kind."""
 
 
 class Tape:
@@ -39,7 +64,7 @@ class Tape:
 
     def __init__(self) -> None:
         """Begin with no lines."""
-        self.pools: dict[int, list[Line]] = {kind: [] for kind in KINDS}
+        self.pools: dict[int, Pool] = {kind: Pool() for kind in KINDS}
         self._lines: list[Line] = []
         self._base = 0  # the place of the first of them
         self._unbounded: list[Line] = []  # no clock was read since
@@ -54,7 +79,7 @@ class Tape:
         line = Line(kind, a, b, self._base + len(lines), clock)
         lines.append(line)
         self._unbounded.append(line)
-        self.pools[kind].append(line)
+        self.pools[kind].add(line)
         if len(lines) > 2 * KEEP_LINES:
             self._drop(KEEP_LINES)
         return line
@@ -71,16 +96,14 @@ class Tape:
         index = line.seq - self._base
         lines = self._lines
         lo, hi = line.lo, line.hi
-        for above in lines[max(0, index - NEIGHBOURS) : index]:
+        for above in lines[index - NEIGHBOURS if index > NEIGHBOURS else 0 : index]:
             tied = above.tied
             if tied is not None and tied[0] - 0.5 > lo:
                 lo = tied[0] - 0.5
         for below in lines[index + 1 : index + 1 + NEIGHBOURS]:
             tied = below.tied
-            if tied is not None:
-                latest = max(below.lo, tied[1])
-                if latest + GRACE_MS < hi:
-                    hi = latest + GRACE_MS
+            if tied is not None and tied[1] + GRACE_MS < hi and below.lo + GRACE_MS < hi:
+                hi = max(below.lo, tied[1]) + GRACE_MS
         return Bounds(line.lo, line.hi, lo, hi)
 
     def is_long(self) -> bool:
@@ -97,6 +120,5 @@ class Tape:
     def _drop(self, count: int) -> None:
         del self._lines[:count]
         self._base += count
-        for kind, pool in self.pools.items():
-            if pool and pool[0].seq < self._base:
-                self.pools[kind] = [line for line in pool if line.seq >= self._base]
+        for pool in self.pools.values():
+            pool.forget(self._base)
