@@ -178,7 +178,8 @@ class Attributor:
         """Settle every ended call whose rivals have all ended; with `force`, every ended call."""
         self.effort.earn(self.sequence())
         self._give_up_lost()
-        frontier = NEVER if force else self._frontier()
+        all_ended = self._frontier()
+        frontier = NEVER if force else all_ended
         ripe = [call for call in self.waiting if call.end is not None and call.end_seq <= frontier]
         if not ripe:
             return
@@ -192,7 +193,7 @@ class Attributor:
                 ripe = self._settle_blocks(ripe, frontier)
             if not ripe:
                 return
-            self._settle_cpu(ripe, self._frontier())
+            self._settle_cpu(ripe, all_ended)
         gone = set(ripe)
         self.waiting = [call for call in self.waiting if call not in gone]
         for call in ripe:
@@ -337,8 +338,8 @@ class Attributor:
         holds = self._holds.get(call.lock, ())
         return [
             option
-            for option in _available(call.chains)
-            if option.hold is None or not overlaps(option.hold, holds)
+            for option in call.chains
+            if _free(option.lines) and (option.hold is None or not overlaps(option.hold, holds))
         ]
 
     def _leftover(self, call: Call) -> Option:
@@ -353,15 +354,15 @@ class Attributor:
         sure = min(verdict.margin, call.chain_margin) >= SURE and option.cost < POOR_CHAIN
         if self._unsure(call) or None in option.lines:
             sure = False
-        for kind, line in zip(CHAIN, option.lines, strict=True):
+        for line in option.lines:
             if line is not None:
                 line.owned = True
-                call.lines[kind] = line
+                call.lines[line.kind] = line
         level = "exact" if sure else "inferred"
-        take, *kernels, release = option.lines
+        take, ntt, barrier, batch, end, release = option.lines
         if take is not None or release is not None:
             call.lock_sure = level
-        if kernels.count(None) < len(kernels):
+        if ntt is not None or barrier is not None or batch is not None or end is not None:
             call.kernel_sure = level
         if sure and option.hold is not None:
             if call.lock not in self._holds:

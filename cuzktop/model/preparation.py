@@ -58,7 +58,9 @@ def barrier_of_chain(call: Call, chain: Sequence[Line | None]) -> Barrier | None
     """S41 and newer: the wait for prep_msm as the lines of a chain tell it; C7 states it."""
     take, ntt, barrier, batch, end, _ = chain
     last = 1 << 62
-    before = min([line.seq for line in (barrier, batch) if line is not None], default=last)
+    before = last if batch is None else batch.seq
+    if barrier is not None and barrier.seq < before:
+        before = barrier.seq
     if take is None or ntt is None or barrier is None:
         return Barrier(ALWAYS, waited=False, before=before) if before < last else None
     since = take.a + take.b + ntt.a + barrier.a
@@ -299,11 +301,7 @@ def _setups(
     before, pre_lock = limit
     lo, hi = call.entry_lo, call.entry_hi
     setups: list[tuple[float, Line | None, Window]] = []
-    for line in pools[C1]:
-        if line.seq < call.start_seq:
-            continue
-        if line.seq > before:
-            break
+    for line in pools[C1].between(call.start_seq, before + 1):
         cost = misfit(lo + line.b, hi + line.b + 1, line)
         if pre_lock is not None:
             if line.b > pre_lock + 1:
