@@ -37,6 +37,7 @@ def run_live(
     `status` is the address of the daemon's status server, if there is one. Raises
     SourceUnreadableError before anything is drawn when the log can't be read.
     """
+    gc.set_threshold(YOUNG_OBJECTS, 10, 10)
     path = log.path
     title = log.name if settings.demo is None else f"demo {settings.demo or path.parent.name}"
     named = settings.demo is None and not log.is_journal and path != STDIN and not is_stream(path)
@@ -49,7 +50,6 @@ def run_live(
         if settings.since is None:
             glance = Glance(path, title, window_s=settings.window_s, wall_ms=wall_ms)
 
-    gc.set_threshold(YOUNG_OBJECTS, 10, 10)
     from cuzktop.tui.app import CuzktopApp  # noqa: PLC0415 - the glance goes before it
 
     app = CuzktopApp(settings=settings, title=title)

@@ -20,13 +20,10 @@ from textual.filter import LineFilter
 from textual.message import Message
 from textual.reactive import var
 from textual.screen import Screen
-from textual.theme import ThemeProvider
 
 from cuzktop.frame import Frame
 from cuzktop.settings import DEFAULT_INTERVAL_S, Settings
 from cuzktop.tui import preferences
-from cuzktop.tui.commands import Commands
-from cuzktop.tui.deck import Deck
 from cuzktop.tui.driver import ForgivingDriver
 from cuzktop.tui.keys import KEYS
 from cuzktop.tui.messages import (
@@ -44,15 +41,14 @@ from cuzktop.tui.themes import DARK, THEMES, Colourless
 from cuzktop.tui.views import view_class
 from cuzktop.tui.views.base import View
 from cuzktop.tui.widgets.brush import Brush
-from cuzktop.tui.widgets.cards import card_lines
 from cuzktop.tui.widgets.footer import FooterPanel
 from cuzktop.tui.widgets.gpus import GpusPanel
 from cuzktop.tui.widgets.lines import EMPTY
 from cuzktop.tui.widgets.overview import Overview
 from cuzktop.tui.widgets.verdict import VerdictPanel
-from cuzktop.tui.widgets.windows import Window, alert_lines, help_lines, verdict_lines
 
 if TYPE_CHECKING:
+    from cuzktop.tui.deck import Deck
     from cuzktop.tui.prompt import Prompt
 
 
@@ -353,6 +349,8 @@ class CuzktopApp(App[None]):
 
     def action_help(self) -> None:
         """Show every key."""
+        from cuzktop.tui.widgets.windows import help_lines  # noqa: PLC0415 - the picture goes before it
+
         self._open("Help", help_lines())
 
     def action_slower(self) -> None:
@@ -374,11 +372,17 @@ class CuzktopApp(App[None]):
 
     def action_command_palette(self) -> None:
         """Let the user find an action by its name."""
+        from cuzktop.tui.commands import Commands  # noqa: PLC0415 - the picture goes before it
+
         if not isinstance(self.screen, Commands):
             self.push_screen(Commands(placeholder="Search for commands", id="--command-palette"))
 
     def search_themes(self) -> None:
         """Let the user find a theme by its name."""
+        from textual.theme import ThemeProvider  # noqa: PLC0415 - the picture goes before it
+
+        from cuzktop.tui.commands import Commands  # noqa: PLC0415 - the picture goes before it
+
         self.push_screen(Commands([ThemeProvider], placeholder="Search for themes"))
 
     def action_focus_next(self) -> None:
@@ -563,6 +567,9 @@ class CuzktopApp(App[None]):
     @on(Opened)
     def open_panel(self, message: Opened) -> None:
         """All evidence of the verdict, all that is known of the cards, or all alerts."""
+        from cuzktop.tui.widgets.cards import card_lines  # noqa: PLC0415 - the picture goes before it
+        from cuzktop.tui.widgets.windows import alert_lines, verdict_lines  # noqa: PLC0415 - the picture goes before it
+
         if isinstance(message.panel, VerdictPanel):
             self._open("Verdict", verdict_lines(self.frame))
         elif isinstance(message.panel, GpusPanel):
@@ -571,6 +578,8 @@ class CuzktopApp(App[None]):
             self._open("Alerts", alert_lines(self.frame))
 
     def _open(self, heading: str, body: Body | list[str], *, broad: bool = False) -> None:
+        from cuzktop.tui.widgets.windows import Window  # noqa: PLC0415 - the picture goes before it
+
         self.push_screen(Window(heading, body, ascii_only=self.ascii_only, broad=broad))
 
     @on(TextOpened)
@@ -585,7 +594,7 @@ class CuzktopApp(App[None]):
 
         frame, row = self.frame, message.row
         lines = partial(details, row, frame)
-        self.push_screen(Window("Partition", lines, ascii_only=self.ascii_only, broad=True))
+        self._open("Partition", lines, broad=True)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:  # noqa: ARG002 - Textual's signature
         """Every action of `KEYS`, and the themes."""
