@@ -318,13 +318,11 @@ def why_unknown(run: Run) -> str:
             "this log has no TIMELINE and no CUZK_TIMING lines: the daemon's standard error is"
             " missing; start it with 2>&1"
         )
-    if not run.timing_seen:
-        return "this log has no CUZK_TIMING lines"
     if not run.timeline_seen:
         return "this log has no TIMELINE lines"
     if not any(gpu.last_end for gpu in run.gpus.values()):
         return "no partition has finished on a GPU yet"
-    return ""
+    return "" if run.timing_seen else "this log has no CUZK_TIMING lines"
 
 
 UNPLACED = (

@@ -89,6 +89,7 @@ def test_half_a_measurement_overrules_nothing() -> None:
         (Log().start(), "no TIMELINE and no CUZK_TIMING lines"),
         (Log().proved(1000, JOB, 0), "no CUZK_TIMING lines"),
         (Log().timing("prep_msm_ms=5"), "no TIMELINE lines"),
+        (Log().picked(1000, JOB, 0), "no partition has finished"),
         (Log().picked(1000, JOB, 0).timing("prep_msm_ms=5"), "no partition has finished"),
         (Log().start().admitted(5, JOB, 2), "2>&1"),
     ],

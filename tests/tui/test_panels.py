@@ -258,6 +258,12 @@ def test_one_reason_for_all_cards_stands_in_their_columns() -> None:
     assert "has no GPU readings" in shown
 
 
+def test_before_the_first_call_has_ended_no_lines_are_missed() -> None:
+    shown = " ".join(text(draw_gpus(replace(no_timing(), recent=()), 80, 4)).split())
+    assert "no partition has finished on a GPU yet" in shown
+    assert "standard error" not in shown
+
+
 def test_without_timing_lines_the_panel_says_what_to_do() -> None:
     shown = " ".join(text(draw_gpus(no_timing(), 80, 4)).split())
     assert "this log has no CUZK_TIMING lines" in shown

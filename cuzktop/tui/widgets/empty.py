@@ -13,7 +13,7 @@ NO_TIMELINE = (
 NO_TIMING = (
     "this log has no CUZK_TIMING lines: the daemon's standard error is missing; start it with 2>&1"
 )
-
+NO_CALL_YET = "no partition has finished on a GPU yet"
 
 ENOUGH_LINES = 200  # of a log; one that has both streams brings TIMELINE lines before
 
@@ -33,6 +33,8 @@ def reason(frame: Frame, otherwise: str, *, timing: bool = False, brief: bool = 
         return "no TIMELINE lines yet" if brief else NOT_YET
     if not frame.has_timeline:
         return "no TIMELINE lines in this log" if brief else source.note or NO_TIMELINE
+    if timing and not frame.has_timing and not frame.recent:
+        return NO_CALL_YET
     if timing and not frame.has_timing:
         return "no CUZK_TIMING lines in this log" if brief else source.note or NO_TIMING
     return otherwise
