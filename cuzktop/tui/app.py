@@ -70,7 +70,7 @@ NOTICE_S = 20.0  # so does what nobody asked for
 class CuzktopApp(App[None]):
     """Draws the frames that are published to it; reads nothing and starts no timer of its own."""
 
-    CSS_PATH = "app.tcss"
+    CSS_PATH = Path(__file__).with_name("app.tcss")
     TITLE = "cuzktop"
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
@@ -212,10 +212,16 @@ class CuzktopApp(App[None]):
         """After the first picture: what nobody has missed in it, and what waits for the screen."""
         from cuzktop.tui.prompt import Prompt  # noqa: PLC0415 - the picture goes before it
 
+        if not self._stands():
+            return
         self._prompt = Prompt()
         await self.screen_stack[0].mount(self._prompt, before="#footer")
         if self.on_started is not None:
             self.on_started()
+
+    def _stands(self) -> bool:
+        """Whether there is a screen to put something on; not while the program is being left."""
+        return bool(self.screen_stack) and self.screen_stack[0].is_attached
 
     def on_unmount(self) -> None:
         """Give the signals back."""
@@ -404,7 +410,7 @@ class CuzktopApp(App[None]):
 
     async def go_to(self, name: str) -> None:
         """Show the view `name`."""
-        if name == self._view:
+        if name == self._view or not self._stands():
             return
         before = self._panels[self._view]
         panel = self._panels.get(name)
@@ -412,7 +418,7 @@ class CuzktopApp(App[None]):
             panel = self._panels[name] = view_class(name)(ascii_only=self.ascii_only, id=name)
             if self._preferences.sort is not None:
                 panel.sort_by(self._preferences.sort, backwards=self._preferences.reverse)
-            await self.screen_stack[0].mount(panel, before="#footer")
+            await self.screen_stack[0].mount(panel, after="#overview")  # over what is typed
         self._view = name
         self._unsay(self._said_at)  # it was about the view before
         before.display = False

@@ -689,3 +689,28 @@ async def test_keys_of_a_player_say_so_where_nothing_is_played() -> None:
             await pilot.press(key)
             await pilot.pause()
             assert "nothing is played or recorded here" in screen_text(app)
+
+
+async def test_what_is_typed_stands_right_over_the_footer_in_a_view_that_was_opened_later() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await show(pilot, busy())
+        for key in ("2", "5"):
+            await pilot.press(key, "/", "a", "b")
+            await pilot.pause()
+            lines = screen_text(app).splitlines()
+            assert lines[-2].strip() == "search / ab"
+            await pilot.press("escape")
+
+
+@pytest.mark.parametrize("then", ["nothing", "a view"])
+def test_leaving_while_the_screen_is_put_together_is_no_fault(then: str) -> None:
+    class Leaving(CuzktopApp):
+        async def on_mount(self) -> None:
+            self.exit()
+            if then == "a view":
+                self.call_after_refresh(self.go_to, "jobs")
+
+    app = Leaving()
+    app.run(headless=True)
+    assert app.return_code == 0
