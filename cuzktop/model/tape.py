@@ -29,30 +29,25 @@ class Bounds(NamedTuple):
 
 
 class Pool(list[Line]):
-    """Lines of one kind, in the order of the log."""
+    """Lines of one kind, in the order of the log, and the places where they stand."""
 
-    __slots__ = ("_places",)
+    __slots__ = ("places",)
 
     def __init__(self, lines: Iterable[Line] = ()) -> None:
         """Begin with these lines."""
         super().__init__(lines)
-        self._places = [line.seq for line in self]  # to be searched without asking each line
-
-    def add(self, line: Line) -> None:
-        """A line was read."""
-        self.append(line)
-        self._places.append(line.seq)
+        self.places = [line.seq for line in self]  # to be searched without asking each line
 
     def between(self, first: int, last: int) -> list[Line]:
         """The lines from place `first` up to, but not at, place `last`."""
-        places = self._places
+        places = self.places
         return self[bisect_left(places, first) : bisect_left(places, last)]
 
     def forget(self, place: int) -> None:
         """Drop what stands before `place`."""
-        count = bisect_left(self._places, place)
+        count = bisect_left(self.places, place)
         del self[:count]
-        del self._places[:count]
+        del self.places[:count]
 
 
 Pools = Mapping[int, Pool]
@@ -76,10 +71,13 @@ class Tape:
     def add(self, kind: int, a: int, b: int, clock: float) -> Line:
         """A line was read; `clock` is the newest time before it."""
         lines = self._lines
-        line = Line(kind, a, b, self._base + len(lines), clock)
+        place = self._base + len(lines)
+        line = Line(kind, a, b, place, clock)
         lines.append(line)
         self._unbounded.append(line)
-        self.pools[kind].add(line)
+        pool = self.pools[kind]
+        pool.append(line)
+        pool.places.append(place)
         if len(lines) > 2 * KEEP_LINES:
             self._drop(KEEP_LINES)
         return line

@@ -257,7 +257,11 @@ class LogScanner:
             elif head == b"CUZK_":
                 self._timing(line, out)
             elif head == b"TIMEL" and line.startswith(b"TIMELINE,"):
-                self._timeline(line, out)
+                event = parse_timeline(line)
+                if event is None:
+                    self._torn(line, out)
+                else:
+                    self._clocked(event, line, out)
             elif line:
                 self._line(line, out)
             elif self._head is not None:
