@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cuzktop.dataclass import NamedTuple
-from cuzktop.frame import Frame, Gpu, Host, Nvml
+from cuzktop.frame import Frame, Gpu, Host, Nvml, Shares
 from cuzktop.units import UNKNOWN, percent, size, watts
 
 if TYPE_CHECKING:
@@ -29,6 +29,11 @@ class Fact(NamedTuple):
 def unknown(why: str) -> str:
     """A dash with its reason."""
     return f"{UNKNOWN} ({why})"
+
+
+def title(gpu: int, shares: Shares | None) -> str:
+    """What a GPU is called over its figures; they may be of several that can't be told apart."""
+    return "Several GPUs, mixed" if shares is not None and shares.mixed else f"GPU {gpu}"
 
 
 def whose(process: GpuProcess, processes: Sequence[GpuProcess], host: Host | None) -> str:

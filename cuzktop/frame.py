@@ -43,6 +43,7 @@ class Shares:
     lock_derived: bool = False  # before S41 the lock's times are derived, not printed
     before_lock_pct: float | None = None  # of handoff: the first part, and the rest of it
     after_lock_pct: float | None = None
+    mixed: bool = False  # calls of several GPUs that the log doesn't tell apart: no share is one's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -400,7 +401,7 @@ class GpuReport:
     gpu: int
     workers: tuple[int, ...]
     shares: Shares
-    gap_count: int
+    gap_count: int | None
     gap_mean_ms: float | None
     nvml_util_pct: float | None = None
     nvml_power_w: float | None = None

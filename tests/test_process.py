@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -55,6 +56,20 @@ def test_ctrl_z_gives_the_shell_back_and_fg_the_picture(log: Path) -> None:
     assert left == []
     terminal.type(b"exit\n")
     assert terminal.end() == 0
+
+
+def test_a_stop_from_outside_ends_with_the_whole_picture(log: Path) -> None:
+    terminal = Terminal(str(log))
+    terminal.read_until(SHOWN)
+    terminal.rest(1.0)
+    os.kill(terminal.process.pid, signal.SIGSTOP)
+    terminal.resize(110, 32)  # a shell gives its lines back as it likes
+    os.kill(terminal.process.pid, signal.SIGCONT)
+    terminal.look(SHOWN)
+    assert b"1049" in terminal.modes_on()
+    terminal.type(b"q")
+    assert terminal.end() == 0
+    assert terminal.modes_on() == []
 
 
 BROKEN = """

@@ -130,7 +130,7 @@ class LogFigures:
         if report is None:
             return {}
         found = {DAEMON: report.dialect} if report.dialect else {}
-        if report.gpus:
+        if report.gpus and not any(gpu.shares.mixed for gpu in report.gpus):
             found[GPUS] = str(len(report.gpus))
         return {**found, **report.settings}
 

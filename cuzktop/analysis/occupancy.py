@@ -216,7 +216,7 @@ class Phases:
 
         `waiting` are spans in which some partition was on its way to the GPU; `placed` says
         whether the log tells which GPU the workers use. The lock's and the kernels' shares are
-        None when too few calls have them, or when calls of several GPUs can't be told apart.
+        None when too few calls have them; where calls of several GPUs can't be told apart, all are.
         """
         span_ms = self.end - self.start
         if span_ms <= 0:
@@ -227,6 +227,8 @@ class Phases:
         bracket_ms = length(covered)
         starved_ms = length(starved)
         percent = 100.0 / span_ms
+        if not placed and self.several_cards():
+            return Shares(span_ms=span_ms, lock_derived=derived, mixed=True), starved
         if self.kernels:
             before = self._folded
             computing = united(self.kernels, self.start, self.end)
@@ -238,8 +240,6 @@ class Phases:
             self.barrier_ms = before.barrier_ms + length(either) - kernel_ms
         enough = self.total == 0 or self.known >= KNOWN_SHARE * self.total
         locked = self.total == 0 or self.unlocked <= (1 - KNOWN_SHARE) * self.total
-        if not placed and self.several_cards():
-            enough = locked = False
         lock_pct = kernel_pct = section_pct = before_pct = after_pct = None
         time_pct = None
         if enough:

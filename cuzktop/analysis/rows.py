@@ -11,6 +11,7 @@ from cuzktop.model.state import Line, Partition
 
 _ORDER = {"none": 0, "inferred": 1, "exact": 2}
 _ROUNDING_MS = 1  # gpu_total exceeds the sum of its truncated parts by 1 or 2 ms
+_UNORDERED_MS = 100  # a line's time is taken before the line is written, by another thread perhaps
 
 
 @cache  # of three words each
@@ -18,6 +19,16 @@ def _owners(lock: str, kernel: str, cpu: str) -> tuple[Mapping[str, str], str]:
     """How sure the owners are, by what the lines tell, and the weakest of them."""
     by = {"lock": lock, "kernel": kernel, "cpu": cpu}
     return by, min(by.values(), key=_ORDER.__getitem__)
+
+
+def _took(start: int | None, finish: int | None) -> int | None:
+    """Milliseconds between two lines; None where one is missing, or the clock was put back.
+
+    Lines of two threads may be out of order by a little.
+    """
+    if start is None or finish is None or finish < start - _UNORDERED_MS:
+        return None
+    return max(0, finish - start)
 
 
 def partition_row(
@@ -58,7 +69,7 @@ def partition_row(
             lock_sure = kernel_sure
     by, weakest = _owners(lock_sure, kernel_sure, cpu_sure)
     start, finish = partition.bracket_start, partition.bracket_end
-    picked, made = partition.pickup, partition.synth_end
+    made, picked = partition.synth_end, partition.pickup
     return PartitionRow(
         job=partition.job.id,
         attempt=partition.attempt,
@@ -74,7 +85,7 @@ def partition_row(
         bracket_start_ms=start,
         bracket_end_ms=finish,
         synth_ms=partition.synth_ms,
-        queue_ms=None if picked is None or made is None else max(0, picked - made),
+        queue_ms=_took(made, picked),
         pre_lock_cpu_ms=None if take is None else take.a,
         lock_wait_ms=None if take is None else take.b,
         lock_held_ms=held_ms,
@@ -86,7 +97,7 @@ def partition_row(
         kernel_ms=kernel_ms,
         prep_msm_ms=None if prep is None else prep.a,
         b_g2_msm_ms=None if b_g2 is None else b_g2.a,
-        bracket_ms=None if start is None or finish is None else finish - start,
+        bracket_ms=_took(start, finish),
         gpu_ms=partition.gpu_ms,
         lock_at_ms=None if call is None else call.lock_at,
         pickup_ms=partition.pickup,

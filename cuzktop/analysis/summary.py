@@ -205,7 +205,7 @@ def summarize(
             waiting, derived=not run.lock_lines, placed=is_placed(run, gpu)
         )
         warm.append(warm_up(run, gpu, waiting, figures, max(WARM_AFTER, per_proof or 0), long))
-        gap_count, gap_mean_ms = phases.bracket_gaps()
+        gap_count, gap_mean_ms = (None, None) if figures.mixed else phases.bracket_gaps()
         nvml = measured.get(number)
         shares.append(figures)
         starved.extend(starved_here)

@@ -246,6 +246,12 @@ def _bar(page: Page, bar: _Bar, length: int) -> list[Span]:
     ]
 
 
+def gaps(number: int, mean_ms: float | None) -> str:
+    """How often no bracket was open between two, and for how long."""
+    mean = "" if mean_ms is None else f", {units.duration(mean_ms)} on average"
+    return f"{count(number, 'gap')} with no bracket open{mean}"
+
+
 def between_steps(
     shares: Shares | None, measured: Measured | None, suspects: Sequence[str] = ()
 ) -> list[str]:

@@ -408,7 +408,7 @@ def _proof_rows(comparison: Comparison) -> list[_Row]:
     told = [log.seconds_per_proof for log in logs]
     warm = [log.warm_seconds_per_proof for log in logs]
     rows = [
-        _Row("completed", [str(log.counts.completed) for log in logs]),
+        _Row("completed", [units.count(log.counts.completed) for log in logs]),
         *(
             _Row(what, [str(count) for count in counts])
             for what, counts in (

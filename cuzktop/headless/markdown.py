@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from cuzktop import units
+from cuzktop import cards, units
+from cuzktop.analysis.summary import UNPLACED
 from cuzktop.columns import (
     CLASS_MEANINGS,
     CLASS_TITLES,
@@ -219,18 +220,18 @@ def _gpu(gpu: GpuReport) -> list[str]:
         if gpu.nvml_util_pct is None
         else blocks.Measured(util_pct=gpu.nvml_util_pct, power_w=gpu.nvml_power_w)
     )
-    mean = "" if gpu.gap_mean_ms is None else f", {units.duration(gpu.gap_mean_ms)} on average"
-    notes = [
-        *blocks.between_steps(shares, measured_by_card, gpu.suspects),
-        f"{blocks.count(gpu.gap_count, 'gap')} with no bracket open{mean}",
-    ]
+    notes = blocks.between_steps(shares, measured_by_card, gpu.suspects)
+    if shares.mixed:
+        notes.append(f"shares of each GPU are unknown: {UNPLACED}")
+    if gpu.gap_count is not None:
+        notes.append(blocks.gaps(gpu.gap_count, gpu.gap_mean_ms))
     if shares.bracket_sum_pct is not None:
         notes.append(
             f"brackets add up to {units.percent(shares.bracket_sum_pct)} %: what grep | awk gives;"
             " they overlap, and none of them is kernel time"
         )
     return [
-        f"### GPU {gpu.gpu}",
+        f"### {cards.title(gpu.gpu, shares)}",
         f"{over}, workers {workers}",
         table(["Share of that time", "%"], ladder, right=(1,)),
         table(["Where it goes", "adds up to 100 %", ""], classes, right=(1,)),

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cuzktop import cards, units
+from cuzktop.analysis.summary import UNPLACED
 from cuzktop.columns import LOCK_STAGES, NOT_PRINTED, PARTITION, STAGE_KEYS, STATE_CELLS
 from cuzktop.dataclass import dataclass, field
 from cuzktop.frame import (
@@ -162,7 +163,8 @@ def _workers(page: Page, workers: Sequence[int]) -> str:
 def _put_gpu(page: Page, notes: Notes, frame: Frame, gpu: Gpu) -> None:
     nvml = gpu.nvml
     name = nvml.name if nvml is not None and nvml.name else ""
-    page.heading(f"GPU {gpu.gpu}", _window(frame, gpu), _workers(page, gpu.workers), name)
+    title = cards.title(gpu.gpu, gpu.window)
+    page.heading(title, _window(frame, gpu), _workers(page, gpu.workers), name)
     measured = None
     if nvml is not None:
         measured = Measured(
@@ -177,6 +179,8 @@ def _put_gpu(page: Page, notes: Notes, frame: Frame, gpu: Gpu) -> None:
     if gpu.window is None:
         why = _why_no_lock_times(frame) or "no bracket was open in the window"
         notes.unknown(f"shares of GPU {gpu.gpu}", why)
+    elif gpu.window.mixed:
+        notes.unknown("shares of each GPU", UNPLACED)
     elif gpu.window.time_pct is None or gpu.window.kernel_pct is None:
         why = _why_no_lock_times(frame) or "lines of this window that would tell are missing"
         notes.unknown("lock, kernel and time shares", why)
@@ -625,7 +629,7 @@ def _put_failed(page: Page, rows: Sequence[PartitionRow]) -> None:
 
 def _put_gpu_report(page: Page, notes: Notes, gpu: GpuReport) -> None:
     over = f"{units.duration(gpu.shares.span_ms)} from first GPU_START to last GPU_END"
-    page.heading(f"GPU {gpu.gpu}", over, _workers(page, gpu.workers))
+    page.heading(cards.title(gpu.gpu, gpu.shares), over, _workers(page, gpu.workers))
     measured = None
     if gpu.nvml_util_pct is not None or gpu.nvml_power_w is not None:
         measured = Measured(util_pct=gpu.nvml_util_pct, power_w=gpu.nvml_power_w)
@@ -639,10 +643,8 @@ def _put_gpu_report(page: Page, notes: Notes, gpu: GpuReport) -> None:
             indent=2,
             style="faint",
         )
-    mean = "" if gpu.gap_mean_ms is None else f", {units.duration(gpu.gap_mean_ms)} on average"
-    page.paragraph(
-        f"{blocks.count(gpu.gap_count, 'gap')} with no bracket open{mean}", indent=2, style="faint"
-    )
+    if gpu.gap_count is not None:
+        page.paragraph(blocks.gaps(gpu.gap_count, gpu.gap_mean_ms), indent=2, style="faint")
     if measured is None:
         page.paragraph(
             "NVML and power: no samples of this time (--samples FILE takes nvidia-smi's CSV)",
@@ -655,7 +657,9 @@ def _put_gpu_report(page: Page, notes: Notes, gpu: GpuReport) -> None:
         page.paragraph(
             f"NVML by {gpu.nvml_source or 'unknown source'}, {samples}", indent=2, style="faint"
         )
-    if gpu.shares.kernel_pct is None:
+    if gpu.shares.mixed:
+        notes.unknown("shares of each GPU", UNPLACED)
+    elif gpu.shares.kernel_pct is None:
         notes.unknown(
             f"lock, kernel and time shares of GPU {gpu.gpu}",
             "the log has no CUZK_TIMING lines for them",

@@ -331,7 +331,8 @@ class _Tracer:
         """Take events in, in the order of the log."""
         feed, rules = self._model.feed, RULES
         for event in events:
-            feed((event,))
+            if feed((event,)):
+                continue
             rule = rules.get(type(event))
             if rule is not None:
                 rule(self, event)

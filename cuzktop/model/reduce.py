@@ -84,8 +84,9 @@ class Model:
 
     # ------------------------------------------------------------ entry
 
-    def feed(self, events: Iterable[ev.Event]) -> None:
-        """Fold events in, in the order of the log."""
+    def feed(self, events: Iterable[ev.Event]) -> int:
+        """Fold events in, in the order of the log; how many were repeats, and so passed over."""
+        repeats = 0
         rules, once, newest = RULES, ONCE, self._newest
         for event in events:
             kind = type(event)
@@ -94,6 +95,7 @@ class Model:
                 continue
             if kind in once:
                 if newest.get(kind) == event:  # its line stands in the log twice
+                    repeats += 1
                     if event != self._repeat:  # it counts once, however often it stands there
                         self._repeat = event
                         self._doubling = min(DOUBLING_MOST, self._doubling + DOUBLING_STEP)
@@ -103,9 +105,11 @@ class Model:
                     self._doubling -= 1
             elif self._doubling:
                 if self._doubling > DOUBLING and event == self._before:
+                    repeats += 1
                     continue  # this one says no time, but most others like it are repeats
                 self._before = event
             rule(self, event)
+        return repeats
 
     def finish(self) -> None:
         """The log is at its end and no more will come: settle what has ended."""

@@ -544,6 +544,12 @@ def _unwritable(path: Path, error: OSError) -> SourceUnreadableError:
 # ---------------------------------------------------------------- reading
 
 
+def _left_out(number: int, one: str, which: str = "") -> str:
+    """`1 damaged line was left out`, `2 records of a newer kind were left out`."""
+    ending, verb = ("", "was") if number == 1 else ("s", "were")
+    return f"{number} {one}{ending}{which} {verb} left out"
+
+
 @dataclass(slots=True)
 class Damage:
     """Lines of a recording that could not be used.
@@ -560,9 +566,9 @@ class Damage:
         """In a few words; empty where there is none."""
         said = []
         if self.bad:
-            said.append(f"{self.bad} damaged lines were left out")
+            said.append(_left_out(self.bad, "damaged line"))
         if self.unknown:
-            said.append(f"{self.unknown} records of a newer kind were left out")
+            said.append(_left_out(self.unknown, "record", " of a newer kind"))
         if self.torn:
             said.append("its last record is cut off")
         return ", ".join(said)

@@ -111,12 +111,25 @@ class ForgivingDriver(LinuxDriver):
         super().disable_input()
 
     def _sigcont_application(self, *_: object) -> None:
-        """Take the terminal again after Ctrl-Z and fg.
+        """Take the terminal again after Ctrl-Z and fg, or after a stop that nobody told us of.
 
         A terminal that hangs up sends the same signal: then there is nothing to be taken.
         """
-        if self._must_signal_resume:
-            super()._sigcont_application()
+        if not self._must_signal_resume:
+            if not self._is_drawn_on():
+                return
+            self.suspend_application_mode()
+            self._must_signal_resume = True
+        super()._sigcont_application()
+
+    def _is_drawn_on(self) -> bool:
+        """Whether the picture is up, on a terminal that is there and ours to draw on."""
+        if self._key_thread is None or not self._key_thread.is_alive():
+            return False
+        try:
+            return os.tcgetpgrp(self.fileno) == os.getpgrp()
+        except OSError:
+            return False
 
     def process_message(self, message: Message) -> None:
         """Ask for the mouse again when the terminal comes back: another client may not have it."""

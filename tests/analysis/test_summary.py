@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from cuzktop.analysis.diagnosis import Measured
 from cuzktop.analysis.summary import proofs
-from cuzktop.frame import RunReport
+from cuzktop.cli import main
+from cuzktop.frame import PartitionRow, RunReport
 from cuzktop.model.state import Job, Run
 from cuzktop.parse.scanner import LogScanner
 from cuzktop.reading import LogSummary
+from cuzktop.sources.replay import demo
+from tests import logsim
+from tests.canned import log_bytes
 from tests.corelog import Log
 
 JOB = "porep-1000-1"
@@ -120,3 +126,52 @@ def test_jobs_are_in_flight_until_they_have_ended_or_failed() -> None:
     assert (counts.completed, counts.failed, counts.in_flight, counts.lost) == (1, 1, 1, 0)
     run.lost = 1  # the daemon went away: what was in flight is lost
     assert (proofs(run).in_flight, proofs(run).lost) == (0, 1)
+
+
+def test_gpus_that_can_t_be_told_apart_are_not_called_gpu_0(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which worker uses which GPU stands in standard output only."""
+    log = tmp_path / "daemon.log"
+    log.write_bytes(logsim.only_stream(log_bytes(demo("four-gpus").log), "stderr"))
+    assert main(["report", "--json", str(log)]) == 0
+    ((gpu,),) = [run["gpus"] for run in json.loads(capsys.readouterr().out)["runs"]]
+    assert {name for name, value in gpu.items() if value is not None} <= {
+        *("gpu", "workers", "span_ms", "derived", "differences_pct", "suspects")
+    }
+    for words in (["report"], ["snapshot"], ["report", "--markdown"]):
+        assert main([*words, str(log)]) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        assert "Several GPUs, mixed" in text
+        assert "GPU 0" not in text
+        assert "daemon's standard output is missing" in text
+    assert main(["diff", str(log), str(log)]) == 0
+    text = capsys.readouterr().out
+    assert "None" not in text
+    assert "gpus" not in text
+
+
+def test_one_gpu_is_gpu_0_without_being_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "daemon.log"
+    log.write_bytes(logsim.only_stream(log_bytes(demo("h200-one-gpu").log), "stderr"))
+    assert main(["report", str(log)]) == 0
+    assert "GPU 0 · " in capsys.readouterr().out
+
+
+def test_nothing_takes_less_than_no_time_when_the_clock_is_put_back() -> None:
+    """The daemon's offsets fell by less than a restart's do."""
+    rows: list[PartitionRow] = []
+
+    def keep(row: PartitionRow) -> str:
+        rows.append(row)
+        return ""
+
+    log = Log().start().admitted(50, JOB, 1).synthesized(5000, JOB, 0).picked(5100, JOB, 0)
+    log.ended(3000, JOB, 0)
+    with closing(LogSummary(keep, lambda _: {})) as summary:
+        summary.read([log.data], LogScanner())
+    (row,) = rows
+    assert (row.bracket_start_ms, row.bracket_end_ms) == (5100, 3000)
+    assert row.bracket_ms is None

@@ -229,6 +229,23 @@ def test_half_a_log_gives_what_it_has(stream: str) -> None:
     assert (counts.partitions == 0) == (stream == "stdout")
 
 
+def test_lines_that_stand_in_the_log_twice_are_drawn_once() -> None:
+    twice = b"".join(line * 2 for line in quick().splitlines(keepends=True))
+    once, doubled = trace(quick())[0], trace(twice)[0]
+    assert [(e["ts"], e["name"]) for e in of_phase(doubled, "C")] == [
+        (e["ts"], e["name"]) for e in of_phase(once, "C")
+    ]
+    assert len(of_phase(doubled, "X")) == len(of_phase(once, "X"))
+
+
+def test_a_line_that_comes_again_after_a_restart_ends_nothing() -> None:
+    log = Log().start().admitted(50, "j", 2).clocked(100, "SYNTH_START", "j", "partition=0")
+    log.start().clocked(100, "SYNTH_START", "j", "partition=0")
+    document, counts = trace(log.data)
+    assert counts.runs == 2
+    assert problems(document) == []
+
+
 @pytest.mark.parametrize("log", [b"", b"nothing of ours\n", bytes(range(256))])
 def test_a_foreign_log_gives_an_empty_trace(log: bytes) -> None:
     document, counts = trace(log, (GpuSampled(1e12, 0, 50.0, "gpm", 100.0),))

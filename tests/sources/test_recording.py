@@ -323,7 +323,7 @@ def test_a_damaged_reading_is_counted(path: Path, told: str) -> None:
     path.write_bytes(text)
     assert pieces(text)[1] == Damage(bad=1)
     assert list(recording_samples(path)) == []
-    assert pieces(text)[1].text() == "1 damaged lines were left out"
+    assert pieces(text)[1].text() == "1 damaged line was left out"
 
 
 @pytest.mark.parametrize(
@@ -1020,8 +1020,8 @@ def test_damage_stands_at_the_end_of_what_is_printed(
     for command in ("report", "snapshot"):
         assert main([command, str(path)]) == 0
         out, err = capsys.readouterr()
-        assert "damaged lines were left out" in out.splitlines()[-1]
-        assert "damaged lines were left out" in err
+        assert "1 damaged line was left out" in out.splitlines()[-1]
+        assert "1 damaged line was left out" in err
 
 
 def test_errors_of_recordings_end_the_program_with_status_2() -> None:

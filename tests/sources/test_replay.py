@@ -699,7 +699,7 @@ def test_a_damaged_recording_plays_on_and_says_so(rec: Path) -> None:
     stage = Stage()
     play(rec, stage, start_s=19.0, again=False).run()
     assert len(stage.lines()) == 22
-    assert stage.notes() == [f"{rec}: 1 damaged lines were left out", ENDED]
+    assert stage.notes() == [f"{rec}: 1 damaged line was left out", ENDED]
 
 
 def test_a_cut_in_the_log_is_played_too(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cuzktop.cards import rate
+from cuzktop.cards import title as card_title
 from cuzktop.frame import DISAGREE_PTS, TIME_CLASSES, Frame, Gpu, Nvml, Shares
 from cuzktop.tui.messages import Opened
 from cuzktop.tui.widgets.cells import (
@@ -410,10 +411,11 @@ def _block_title(frame: Frame, gpu: Gpu, width: int) -> Line:
     span_s = frame.window_s if gpu.window is None else gpu.window.span_ms / 1000
     end = f" % of the last {span_s:.0f} s"
     text = fit(detail, min(width_of(detail), max(0, width - 8 - width_of(end))))
-    rule = width - 5 - len(str(gpu.gpu)) - width_of(text) - width_of(end)
+    title = card_title(gpu.gpu, gpu.window)
+    rule = width - 1 - len(title) - width_of(text) - width_of(end)
     return clip(
         (
-            (f"GPU {gpu.gpu}", "title"),
+            (title, "title"),
             (text, "muted"),
             (" " + "─" * max(0, rule), "rule"),
             (end, "muted"),
