@@ -72,6 +72,26 @@ def test_a_stop_from_outside_ends_with_the_whole_picture(log: Path) -> None:
     assert terminal.modes_on() == []
 
 
+LOADING = """
+import runpy, sys
+
+class CtrlC:
+    def find_spec(self, name, *rest):
+        if name == "cuzktop.arguments":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, CtrlC())
+runpy.run_module("cuzktop", run_name="__main__")
+"""
+
+
+def test_ctrl_c_while_it_is_loading_says_nothing() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADING, "--version"], cwd=ROOT, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 BROKEN = """
 import sys
 from cuzktop import cli
