@@ -72,6 +72,17 @@ def test_a_stop_from_outside_ends_with_the_whole_picture(log: Path) -> None:
     assert terminal.modes_on() == []
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_told_to_end_before_the_first_picture_it_leaves_the_terminal(
+    log: Path, number: signal.Signals
+) -> None:
+    terminal = Terminal(str(log))
+    terminal.read_until(b"1049h")
+    terminal.process.send_signal(number)
+    assert terminal.end() == 128 + number
+    assert terminal.modes_on() == []
+
+
 LOADING = """
 import runpy, sys
 

@@ -193,19 +193,22 @@ class CuzktopApp(App[None]):
         )
         self.stylesheet.set_variables(self.get_css_variables())
 
+    def on_load(self) -> None:
+        """Before the terminal is taken: leave it as it was when we are told to end."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            # Only a main thread can; elsewhere whoever runs the app handles signals.
+            with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
+                loop.add_signal_handler(number, self._told_to_end, number)
+
     async def on_mount(self) -> None:
-        """Leave the terminal as it was when we are told to end; start what waits for the screen."""
+        """Start what waits for the screen."""
         if self.on_interval is not None and self.interval_s == self._preferences.interval_s:
             self.on_interval(self.interval_s)
         if self._preferences.view is not None:
             await self.go_to(self._preferences.view)
         if self._notice:
             self._say(self._notice, NOTICE_S)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            # Only a main thread can; elsewhere whoever runs the app handles signals.
-            with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
-                loop.add_signal_handler(number, self._told_to_end, number)
         self.call_after_refresh(self._complete)
 
     async def _complete(self) -> None:
