@@ -11,7 +11,7 @@ from typing import Final
 
 from cuzktop.analysis.herding import Waves
 from cuzktop.dataclass import dataclass, field
-from cuzktop.frame import Host, Inflation, StageStats
+from cuzktop.frame import HELD, Host, Inflation, StageStats
 from cuzktop.units import duration, percent
 
 LEAST_GAIN_PCT: Final = 3.0
@@ -173,9 +173,11 @@ def cpu_memory(shares: Shares, worst: str, _: Waves | None, step: Step, facts: F
 
 
 def _barrier(shares: Shares, step: Step, facts: Facts) -> Advised:
+    bracket = shares["kernel"] + sum(shares[name] for name in HELD)
     sentence = (
-        f"The GPU waits for the CPU: {percent(shares['barrier'])} % of the time kernels wait for"
-        f" prep_msm with the lock held; they run {percent(shares['kernel'])} %"
+        f"The GPU waits for the CPU: brackets say {percent(bracket, digits=0)} %, kernels run"
+        f" {percent(shares['kernel'])} %; {percent(shares['barrier'])} % of the time they wait for"
+        " prep_msm with the lock held"
     )
     threads = f"raise gpu_threads{facts.now('gpu_threads')}" if step[1] >= GPU_THREADS else ""
     fewer = f"lower {synthesis_knob(step)} by a quarter"

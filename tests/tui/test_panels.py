@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cuzktop.analysis.diagnosis import Measured, verdict
 from cuzktop.dataclass import replace
-from cuzktop.frame import Alert, Frame, Lock, Queued
+from cuzktop.frame import TIME_CLASSES, Alert, Frame, Lock, Queued
 from cuzktop.tui.rows import key_of
 from cuzktop.tui.widgets.activity import draw_activity
 from cuzktop.tui.widgets.cells import STYLES, Line, line_width
@@ -135,6 +136,21 @@ def test_what_to_try_is_said_whole_or_short_but_not_cut() -> None:
     assert "bandwidth to prep_msm (press 6 for why, and what would prove it wrong)" in shown
     assert advice in " ".join(text(draw_verdict(frame, 150, 4)).split())
     assert doubt.strip() in " ".join(text(draw_verdict(frame, 150, 4)).split())
+
+
+@pytest.mark.parametrize("step", [(1, 45), (21, 21), (33, 45), (33, 38), (45, 45)])
+@pytest.mark.parametrize("most", ["kernel", "barrier", "lock_overhead", "handoff", "starved"])
+@pytest.mark.parametrize("measured", [None, Measured(util_pct=9.0, power_w=None, source="fake")])
+def test_no_advice_is_cut_on_80_columns(
+    step: tuple[int, int], most: str, measured: Measured | None
+) -> None:
+    shares = dict.fromkeys(TIME_CLASSES, 0.0) | {most: 85.0, "no_work": 15.0}
+    said = verdict(shares, proofs=20, step=step, measured=measured)
+    last = text(draw_verdict(replace(busy(), verdict=said), 80, 3)).splitlines()[-1].rstrip()
+    assert last.startswith(" → ")
+    assert "…" not in last
+    assert last.endswith(("(press 6 for why)", "what would prove it wrong)"))
+    assert last.count("(") == last.count(")")
 
 
 def test_a_verdict_that_is_not_sure_gives_no_figure() -> None:

@@ -33,6 +33,8 @@ BADGES = {
 }
 
 
+REASONS = (": ", "; ", ". ", " (", ", or ", " or, ", " or the ", ", so that ", ", while ", ", for ")
+"""Where the words of an advice may end: what follows is why, or what else could be done."""
 MORE = "press 6 for why"  # the view that has all of the verdict
 
 
@@ -90,7 +92,12 @@ def _in_short(text: str, width: int, rows: int) -> str:
     """An advice: whole, or what to do with as many of its reasons as fit; view 6 has all."""
     if _fits(text, width, width, rows):
         return text
-    ends = {at for mark in (": ", "; ", ". ") for at in _all(text, mark)}
+    ends = {
+        at
+        for mark in REASONS
+        for at in _all(text, mark)
+        if text.count("(", 0, at) == text.count(")", 0, at)
+    }
     for more in (f" ({MORE}, and what would prove it wrong)", f" ({MORE})"):
         for at in sorted(ends, reverse=True):
             if _fits(text[:at] + more, width, width, rows):
