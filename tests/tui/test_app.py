@@ -290,6 +290,8 @@ async def test_the_palettes_pages_are_turned_in_the_smallest_terminal(
         await app.run_action(opened)
         await pilot.press("down")
         await pilot.pause()
+        for width in range(12, 0, -1):
+            await pilot.resize_terminal(width, size[1])
         await pilot.resize_terminal(*size)
         await pilot.press("down", "pagedown", "pagedown", "pageup", "down", "escape", "escape")
         assert len(app.screen_stack) == 1
