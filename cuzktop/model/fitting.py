@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Sequence
 
-from cuzktop.model.blocks import Block
+from cuzktop.model.blocks import Block, since_start
 from cuzktop.model.chains import MISSING
 from cuzktop.model.kinds import C11
 from cuzktop.model.lateness import FORBIDDEN, Window, early_cost, gap_cost, misfit, start_cost
@@ -46,10 +46,25 @@ class Fitting:
 
     # ------------------------------------------------------------ a block and a call
 
-    def fit(self, call: Call, block: Block) -> tuple[float, Window]:
-        """The cost of a block being a call's, and when the block began then."""
+    def fits(self, call: Call, block: Block) -> tuple[tuple[float, Window], ...]:
+        """The cost of a block being a call's, and when the block began then.
+
+        Where its kernels waited there is a second answer: they waited for no prep_msm, which had
+        been there, but their thread for a CPU; then it may have begun later, and that is seldom.
+        """
         if block.end.seq >= call.deadline_seq:
-            return FORBIDDEN, block.begun
+            return ()
+        cost, begun = self._fit(call, block)
+        if cost >= FORBIDDEN:
+            return ()
+        ntt = block.lines[0]
+        if not block.waited or ntt is None or begun[1] >= block.begun[1]:
+            return ((cost, begun),)
+        stalled = start_cost(since_start(block.lines) - ntt.a)
+        return (cost, begun), (cost + stalled, (begun[0], block.begun[1]))
+
+    def _fit(self, call: Call, block: Block) -> tuple[float, Window]:
+        """The same, with kernels that waited for prep_msm if they waited."""
         fits: list[tuple[float, Window]] = []
         best = MISSING
         for option in call.cpu_options:

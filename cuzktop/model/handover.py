@@ -131,7 +131,7 @@ class Handover:
         self._ways = [Way()]
         self._keep_ways = KEEP_WAYS
         self._known: set[Call] = set()  # calls that the ways have in `open` or in their trace
-        self._fits: dict[tuple[Call, Line], tuple[float, Window]] = {}
+        self._fits: dict[tuple[Call, Line], tuple[tuple[float, Window], ...]] = {}
         self._handed: list[Block] = []  # whose calls aren't all settled
         self._failures: list[Call] = []
         self._past_strays: list[tuple[int, int]] = []  # see `_strays`
@@ -200,21 +200,19 @@ class Handover:
             for call in open_:
                 if call.start_seq >= block.first_seq:
                     continue
-                fit, begun = self._fit(call, block)
-                if fit >= FORBIDDEN:
-                    continue
-                passing = self._passing(way, wanted, call, block, begun)
-                if passing.cost >= FORBIDDEN:
-                    continue
-                lo, hi = passing.begun
-                ended = (lo + end.b, hi + end.b + 1)
-                total = cost + fit + passing.cost + self._fitting.after(call, ended)
-                if not self.one_lock:
-                    total += _order_cost(way.trace, block, passing.begun)
-                free = {**way.free, self._lock_of(call): Free(ended, end.seq)}
-                trace = Trace(call, block, passing, way.trace, depth)
-                left = tuple(other for other in open_ if other is not call)
-                _keep(more, Way(total, free, left, trace, way.margins, way.stray))
+                for fit, begun in self._fits_of(call, block):
+                    passing = self._passing(way, wanted, call, block, begun)
+                    if passing.cost >= FORBIDDEN:
+                        continue
+                    lo, hi = passing.begun
+                    ended = (lo + end.b, hi + end.b + 1)
+                    total = cost + fit + passing.cost + self._fitting.after(call, ended)
+                    if not self.one_lock:
+                        total += _order_cost(way.trace, block, passing.begun)
+                    free = {**way.free, self._lock_of(call): Free(ended, end.seq)}
+                    trace = Trace(call, block, passing, way.trace, depth)
+                    left = tuple(other for other in open_ if other is not call)
+                    _keep(more, Way(total, free, left, trace, way.margins, way.stray))
             nobody = EARLY_ORPHAN if block.first_seq < self.known_from else ORPHAN
             unseen = Passing(nobody, block.begun, block.begun, math.inf)
             trace = Trace(None, block, unseen, way.trace, depth)
@@ -231,12 +229,12 @@ class Handover:
     def _lock_of(self, call: Call) -> int:
         return 0 if self.one_lock else call.lock
 
-    def _fit(self, call: Call, block: Block) -> tuple[float, Window]:
+    def _fits_of(self, call: Call, block: Block) -> tuple[tuple[float, Window], ...]:
         key = (call, block.end)
-        fit = self._fits.get(key)
-        if fit is None:
-            fit = self._fits[key] = self._fitting.fit(call, block)
-        return fit
+        fits = self._fits.get(key)
+        if fits is None:
+            fits = self._fits[key] = self._fitting.fits(call, block)
+        return fits
 
     def _wanted(self, calls: Iterable[Call]) -> dict[int, float]:
         """By lock, since when any of these calls is ready for it."""

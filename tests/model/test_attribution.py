@@ -283,6 +283,15 @@ def test_a_lock_may_be_held_long_after_the_kernels(more_ms: int) -> None:
     assert row["attribution_by"]["kernel"] == "exact"
 
 
+def test_kernels_that_waited_for_a_cpu_and_not_for_prep_msm_keep_their_call() -> None:
+    """In this log a GPU thread gets no CPU for 47 ms after an NTT that prep_msm was done before."""
+    slow = Knobs(version=31, jobs=8, seed=31, synth=40_000, parse=400, prep=1900, b_g2=600)
+    knobs = replace(slow, ntt=1000, batch=620, tail=100, dealloc=200, trim=50)
+    log, truth = logsim.simulate(knobs)
+    score = scored(report(log), truth)
+    assert (score.missing, score.wrong) == (Counter(), [])
+
+
 # ---------------------------------------------------------------- bounds
 
 
