@@ -98,10 +98,11 @@ def more_workers(step: Step, facts: Facts) -> str:
 # ---------------------------------------------------------------- what it can gain
 
 
-def gain(share_pct: float, facts: Facts, *, if_gone: str, lock_without: str = "") -> str:
+def gain(share_pct: float, facts: Facts, *, when: str, lock_without: str = "") -> str:
     """The most that a change can bring, as a sentence with its full stop; empty if little.
 
-    `share_pct` is the class's share, `lock_without` the stage in it that the lock is held for.
+    `share_pct` is the class's share, `when` the supposition that it goes, `lock_without` the stage
+    in it that the lock is held for. What stays is told, so that the gain can be checked.
     """
     if not LEAST_GAIN_PCT <= share_pct < 100:
         return ""
@@ -120,7 +121,10 @@ def gain(share_pct: float, facts: Facts, *, if_gone: str, lock_without: str = ""
         )
     else:
         parts.append(f"{1 / rest:.1f} times as many proofs would come at best")
-    return f"If {if_gone}, {', and '.join(parts)}."
+    return (
+        f"{_capital(when)} {', and '.join(parts)}: of the time now {percent(share_pct)} % would go,"
+        f" {percent(100 - share_pct)} % stay."
+    )
 
 
 def syntheses_needed(wave: Waves | None, facts: Facts) -> str:
@@ -200,7 +204,7 @@ def _barrier(shares: Shares, step: Step, facts: Facts) -> Advised:
             f" don't, memory bandwidth is not what it waits for{last}."
         )
     bound = gain(
-        shares["barrier"], facts, if_gone="the barrier went", lock_without="barrier_wait_ms"
+        shares["barrier"], facts, when="without the barrier", lock_without="barrier_wait_ms"
     )
     return sentence, [what, *([bound] if bound else [])]
 
@@ -228,7 +232,7 @@ def _handoff(shares: Shares, step: Step, facts: Facts) -> Advised:
             f" handoff should fall. If it doesn't, the CPU or memory bandwidth is short: {fewer}"
             " instead."
         )
-    bound = gain(shares["handoff"], facts, if_gone="the handoff went")
+    bound = gain(shares["handoff"], facts, when="without the handoff")
     return sentence, [_said(what, cost), *([bound] if bound else [])]
 
 
@@ -248,7 +252,7 @@ def lock(shares: Shares, _: str, __: Waves | None, step: Step, facts: Facts) -> 
             " a card short of memory. Free card memory or keep one kind of proof a GPU; the p50 of"
             " lock held should come down to that of the GPU section, or it was something else."
         )
-    bound = gain(shares["lock_overhead"], facts, if_gone="the overhead went")
+    bound = gain(shares["lock_overhead"], facts, when="without the overhead")
     return (
         f"The GPU lock is held without computing {percent(shares['lock_overhead'])} % of the"
         f" time; kernels run {percent(shares['kernel'])} %",
@@ -267,7 +271,7 @@ def synthesis(shares: Shares, _: str, wave: Waves | None, step: Step, facts: Fac
         f"The GPU starves: {percent(shares['starved'])} % of the time no partition is ready for"
         f" it{spread}; kernels run {percent(shares['kernel'])} %"
     )
-    bound = gain(shares["starved"], facts, if_gone="it never starved")
+    bound = gain(shares["starved"], facts, when="if it never starved,")
     if wave is not None and wave.stalled:
         when = "" if wave.longest_at_ms is None else f" around {duration(wave.longest_at_ms)}"
         what = (
@@ -301,7 +305,7 @@ def herding(shares: Shares, _: str, wave: Waves | None, step: Step, facts: Facts
             f"Syntheses finish in waves: the GPU starves {percent(shares['starved'])} % of the time"
             f" between them and queues in between; kernels run {percent(shares['kernel'])} %"
         )
-    bound = gain(shares["starved"], facts, if_gone="the waves overlapped")
+    bound = gain(shares["starved"], facts, when="if the waves overlapped,")
     return sentence, [
         "Start proofs apart instead of together, or keep one more proof in flight, so that"
         f" waves overlap{usual}. If starved stays, there are too few syntheses:"

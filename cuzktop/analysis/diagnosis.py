@@ -137,8 +137,12 @@ def verdict(
     confidence = min(confidence, most)
     tail = ""
     if count < FEW_PROOFS and confidence < CANT_TELL:
-        known = f"{count} of {FEW_PROOFS}" if proofs is not None else f"about {count}"
-        tail = f" Can't tell for sure yet, {known} proofs."
+        about = "" if proofs is not None else "about "
+        plural = "" if count == 1 else "s"
+        tail = (
+            f" Can't tell for sure yet: {about}{count} proof{plural} so far, sure from"
+            f" {FEW_PROOFS} on."
+        )
     return Verdict(
         bottleneck=bottleneck,
         confidence=confidence,

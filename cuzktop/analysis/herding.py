@@ -158,7 +158,7 @@ def spread_words(gauge: float | None) -> str:
     """How syntheses end by the gauge; empty where it is unknown."""
     if gauge is None:
         return ""
-    how = "evenly" if gauge < EVEN else "in bunches" if gauge > BUNCHED else "as chance has it"
+    how = "evenly" if gauge < EVEN else "in bunches" if gauge > BUNCHED else "at random"
     return f"syntheses end {how} (gauge {gauge:.2f}: 0 even, 1 all together)"
 
 

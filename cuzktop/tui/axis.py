@@ -107,6 +107,16 @@ def unplaced(row: PartitionRow, now_ms: float) -> tuple[float, float] | None:
     return (float(row.bracket_start_ms), now_ms) if row.state == "gpu" else None
 
 
+def waits(frame: Frame, row: PartitionRow) -> bool:
+    """Whether a call is known not to have had its GPU's lock yet."""
+    return any(
+        (one.job, one.partition) == (row.job, row.partition)
+        for gpu in frame.gpus
+        if gpu.gpu == row.gpu
+        for one in gpu.lock.waiting
+    )
+
+
 def outside(
     span: tuple[float, float], others: Iterable[tuple[float, float]]
 ) -> list[tuple[float, float]]:

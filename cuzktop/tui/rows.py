@@ -14,7 +14,7 @@ PartitionKey = tuple[str, int, int | None]
 SLOW = 1.5  # times the stage's median
 SLOW_LEAST_MS = 50.0  # over it, too: a stage of 5 ms that takes 9 is nobody's trouble
 WAITS = frozenset({"queue_ms", "lock_wait_ms"})
-"""What a partition only waits for others in: marked, but no partition is slow for it."""
+"""What a partition only waits for others in: it isn't slow for that."""
 
 
 def key_of(row: PartitionRow) -> PartitionKey:
@@ -41,11 +41,12 @@ def told_at(row: PartitionRow) -> float | None:
 
 
 def slow_stages(row: PartitionRow, stages: Mapping[str, StageStats]) -> frozenset[str]:
-    """The stages of `row` that took over `SLOW` times their median."""
+    """The stages of its own that took `row` over `SLOW` times their median."""
     return frozenset(
         field
         for field in SHOWN_STAGES
-        if (usual := stages.get(field)) is not None
+        if field not in WAITS
+        and (usual := stages.get(field)) is not None
         and (value := getattr(row, field)) is not None
         and value > SLOW * usual.p50
         and value - usual.p50 >= SLOW_LEAST_MS
@@ -54,7 +55,7 @@ def slow_stages(row: PartitionRow, stages: Mapping[str, StageStats]) -> frozense
 
 def is_slow(row: PartitionRow, stages: Mapping[str, StageStats]) -> bool:
     """Whether a stage that is the partition's own took long."""
-    return bool(slow_stages(row, stages) - WAITS)
+    return bool(slow_stages(row, stages))
 
 
 def has_failed(row: PartitionRow) -> bool:

@@ -8,6 +8,7 @@ from functools import cache
 
 import pytest
 
+from cuzktop.analysis.advice import Facts, gain
 from cuzktop.events import HostSampled
 from cuzktop.frame import RunReport, Source
 from cuzktop.parse.scanner import LogScanner
@@ -163,7 +164,7 @@ def test_cpu_stages_stretch_only_where_they_contend(name: str, found: set[str]) 
         ("herd", "the GPU isn't fed"),
         ("herd", "they herd"),
         ("slow-synthesis", "too few syntheses"),
-        ("slow-prep", "If the barrier went, a partition would hold the lock"),
+        ("slow-prep", "Without the barrier a partition would hold the lock"),
         ("two-slots-s21", "partition_workers"),
         ("two-slots-s18", "partition_workers"),
         ("one-worker-long-b-g2", "gpu_workers_per_device"),
@@ -187,6 +188,18 @@ def test_the_syntheses_that_it_asks_for_feed_the_gpu(slots: int, jobs: int) -> N
     classes = enough.gpus[0].shares.time_pct
     assert classes is not None
     assert classes["starved"] < 10
+
+
+def test_a_gain_can_be_checked_by_what_it_says() -> None:
+    """The ratio follows from the share that stays, not from the lock's two figures."""
+    facts = Facts(means={"lock_held_ms": 3590.0, "barrier_wait_ms": 1780.0})
+    said = gain(42.2, facts, when="without the barrier", lock_without="barrier_wait_ms")
+    assert said == (
+        "Without the barrier a partition would hold the lock 1.81s on average instead of 3.59s, and"
+        " 1.7 times as many proofs would come at best: of the time now 42.2 % would go,"
+        " 57.8 % stay."
+    )
+    assert pytest.approx(1.7, abs=0.05) == 1 / 0.578
 
 
 def test_no_gain_beyond_the_bound() -> None:

@@ -32,6 +32,7 @@ from tests.tui.frames import (
     lock,
     no_nvml,
     no_timing,
+    row,
     shape_of_box,
 )
 
@@ -124,7 +125,7 @@ def test_what_to_try_is_said_whole_or_short_but_not_cut() -> None:
         "Lower partition_workers by a quarter: fewer syntheses leave CPU and memory bandwidth to"
         " prep_msm. Its p50 should fall; if it doesn't, memory bandwidth is not what it waits for."
     )
-    doubt = " Can't tell for sure yet, 7 of 10 proofs."
+    doubt = " Can't tell for sure yet: 7 proofs so far, sure from 10 on."
     verdict = busy().verdict
     frame = replace(
         busy(), verdict=replace(verdict, sentence=verdict.sentence + doubt, advice=(advice,))
@@ -340,7 +341,7 @@ def test_waiters_without_room_are_counted() -> None:
 
 def test_a_synthesis_stands_with_its_age_against_the_usual() -> None:
     shown = text(draw_syntheses(busy(), 40, 13))
-    assert "SYNTHESES 10, usual 33.1s" in shown
+    assert "SYNTHESES 10, usual 33s" in shown
     assert "1 late" in shown
     assert "46s/33s!" in shown
     assert "28s/33s " in shown
@@ -367,16 +368,35 @@ def test_what_is_not_known_is_not_called_empty() -> None:
             assert "empty" not in shown
 
 
+def test_a_share_of_the_log_is_of_a_second_that_is_over() -> None:
+    """The last second still goes on; of a call whose lines have no owner yet nothing is known."""
+    shares = (*[10.0] * 290, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 5.0)
+    bare = replace(gpu(), nvml=None, kernel_history=shares)
+    frame = replace(busy(), now_ms=459_678.0, gpus=(bare,), recent=(), in_flight=())
+    assert text(draw_activity(frame, 80, 6)).splitlines()[0].endswith("1s ago 95 %")
+    unowned = row(
+        0, bracket_start_ms=455_500, bracket_end_ms=459_600, lock_at_ms=None, attribution="none"
+    )
+    frame = replace(frame, recent=(unowned,))
+    assert text(draw_activity(frame, 80, 6)).splitlines()[0].endswith("5s ago 60 %")
+    waits = frame.gpus[0].lock.waiting[0]
+    waiting = replace(
+        unowned, job=waits.job, partition=waits.partition, state="gpu", bracket_end_ms=None
+    )
+    frame = replace(frame, recent=(), in_flight=(waiting,))
+    assert text(draw_activity(frame, 80, 6)).splitlines()[0].endswith("1s ago 95 %")
+
+
 def test_a_job_is_a_row_of_cells_with_its_counts() -> None:
     shown = text(draw_jobs(busy(), 80, 6))
-    assert "porep-1000-40022 Gqqsssssss  0/10  41s" in shown
-    assert "porep-1000-40021 ✓✓✓✓✓✓✓✓GG  8/10  50s" in shown
-    assert "3 in flight · 12 done · 42.6s a proof" in shown
+    assert "porep-1000-40022 Gqqsssssss  0/10   41s" in shown
+    assert "porep-1000-40021 ✓✓✓✓✓✓✓✓GG  8/10   50s" in shown
+    assert "3 in flight · 12 done · 42.6s a proof over 12" in shown
 
 
 def test_a_failed_job_is_marked_and_says_why() -> None:
     shown = text(draw_jobs(failures(), 120, 6))
-    assert "✓✓✓✓✓✓✓F--  7/10  50s✗ GPU prove failed" in shown
+    assert "✓✓✓✓✓✓✓F--  7/10   50s✗ GPU prove failed" in shown
     assert "✓✓✓???????" in shown
     assert "porep-1000-40022#2" in shown
 

@@ -198,7 +198,7 @@ def test_slow_stages_are_marked() -> None:
     waited = row(0, bracket_ms=4500, queue_ms=2000, pre_lock_cpu_ms=9)
     assert slow_stages(slow, usual) == {"bracket_ms"}
     assert is_slow(slow, usual)
-    assert slow_stages(waited, usual) == {"queue_ms"}  # marked, but it only waited
+    assert slow_stages(waited, usual) == set()  # it only waited
     assert not is_slow(waited, usual)
     frame = replace(busy(), recent=(slow,), in_flight=(), stages=usual)
     line = draw_table(frame, 80, 8)[2]
@@ -455,6 +455,46 @@ def test_jobs_in_flight_stand_first_with_what_is_left() -> None:
     assert "–" in lines[3]  # none of its partitions is done: no pace
 
 
+def test_a_job_says_what_its_time_is() -> None:
+    """The same column: waiting since, running since, took."""
+    over = job(20, "dddddddddd", age_ms=61_000.0)
+    waits = job(24, "..........", age_ms=315_000.0)
+    frame = replace(busy(), jobs=(over, job(22, "Gqqsssssss"), waits))
+    lines = text(draw_jobs_view(frame, 100, 12)).splitlines()
+    for number, state, time in (
+        (20, "done", "took 61s"),
+        (22, "running", "41s"),
+        (24, "waiting", "5m15"),
+    ):
+        line = next(line for line in lines if line.startswith(job_id(number)))
+        assert state in line
+        assert line.rstrip().endswith(f" {time}")
+    assert "waiting    5m15" in text(job_details(waits, frame, 100))
+    assert "took       61.0s" in text(job_details(over, frame, 100))
+
+
+def test_figures_that_are_marked_do_not_run_together() -> None:
+    """A slow stage before a derived one."""
+    made = replace(row(0), ntt_msm_h_ms=1953, barrier_wait_ms=1640, derived=("barrier_wait_ms",))
+    frame = replace(busy(), recent=(made, *busy().recent[1:]), in_flight=())
+    for width in (80, 100, 120):
+        shown = text(draw_table(frame, width, 12, table=Table(order="ntt_msm_h_ms")))
+        assert "1.95s!" in shown
+        assert "~1.64s" in shown or " 1.64s~" in shown
+        assert "!~" not in shown
+
+
+def test_the_knobs_that_the_advice_names_are_among_the_settings() -> None:
+    verdict = replace(busy().verdict, advice=("Lower partition_workers by a quarter.",))
+    shown = text(content(replace(busy(), verdict=verdict), 100))
+    assert "partition_workers: not stated in this log" in shown
+    stated = {"partition_workers": "10"}
+    shown = text(content(replace(busy(), verdict=verdict, settings=stated), 100))
+    assert "not stated" not in shown
+    bare = text(content(replace(busy(), verdict=verdict, settings={}), 100))
+    assert "partition_workers: not stated in this log" in bare
+
+
 def test_the_pace_of_its_partitions_tells_when_a_job_is_done() -> None:
     half = job(50, "dddds")
     ends = [100_000, 104_000, 108_000, 112_000]
@@ -502,7 +542,7 @@ def test_the_diagnosis_has_every_section() -> None:
     for words in (
         "CPU/MEMORY  80 % sure",
         "because",
-        "try, and how it would show to be wrong",
+        "try this, and what would prove it wrong",
         "WHERE THE TIME GOES",
         "IS THE GPU COMPUTING?",
         "IDLE, BUT WHY?",
@@ -512,6 +552,7 @@ def test_the_diagnosis_has_every_section() -> None:
         "ALERTS",
         "THE DAEMON'S SETTINGS",
         "max_parallel_synthesis  10",
+        "no alert" if not failures().alerts else "ALERTS 3",
     ):
         assert words in shown, words
 
@@ -556,7 +597,7 @@ def test_what_can_not_be_true_is_said_and_nothing_else_of_that_card() -> None:
 
 @pytest.mark.parametrize(
     ("gauge", "words"),
-    [(None, "too few"), (0.2, "evenly"), (0.5, "chance"), (0.7, "bunched"), (0.95, "in waves")],
+    [(None, "too few"), (0.2, "evenly"), (0.5, "at random"), (0.7, "bunched"), (0.95, "in waves")],
 )
 def test_the_herding_gauge_is_read_out(gauge: float | None, words: str) -> None:
     frame = replace(busy(), herd=Herd(share=0.9, wave_size=6, gauge=gauge))

@@ -179,7 +179,7 @@ def _verdict(frame: Frame, width: int) -> list[Line]:
     lines += [clip(((" ", "text"), (part, "strong")), width) for part in parts[1:]]
     for heading, texts, glyph, mark in (
         ("because", verdict.evidence, "·", "muted"),
-        ("try, and how it would show to be wrong", verdict.advice, "→", "key"),
+        ("try this, and what would prove it wrong", verdict.advice, "→", "key"),
     ):
         if texts:
             lines.append(clip(((f" {heading}", "title"),), width))
@@ -386,9 +386,9 @@ def _herding(frame: Frame, width: int) -> list[Line]:
     elif gauge < EVEN:
         says = "spread evenly: they feed the GPU one by one."
     elif gauge < BUNCHED:
-        says = "about as chance has it (50)."
+        says = "as often together as ends at random would be (50)."
     elif gauge < WAVES:
-        says = "bunched: more often together than chance has it."
+        says = "bunched: more often together than ends at random would be."
     else:
         says = "in waves: they start together and finish together."
     lines += _figure(
@@ -442,7 +442,7 @@ def missing(frame: Frame) -> list[str]:
     if completed is None and source.lines:
         found.append("tracing lines, which alone tell a proof's end: standard output is missing")
     elif completed is not None and completed < FEW_PROOFS:
-        found.append(f"proofs: {completed} of {FEW_PROOFS} have completed")
+        found.append(f"proofs: {completed} so far, sure from {FEW_PROOFS} on")
     short = [
         gpu.window.span_ms
         for gpu in frame.gpus
@@ -575,7 +575,7 @@ def _settings(frame: Frame, width: int) -> list[Line]:
     lines = [title("THE DAEMON'S SETTINGS", width, detail="as its start-up lines state them")]
     if not frame.settings:
         why = "none seen: the log begins after the start, or standard output is missing"
-        return lines + _paragraph(why, width, style="muted")
+        return lines + _paragraph(why, width, style="muted") + _not_stated(frame, width)
     longest = max(width_of(clean(name)) for name in frame.settings)
     pairs = [(clean(name), clean(value)) for name, value in sorted(frame.settings.items())]
     column = min(longest, 30) + 2 + max(width_of(value) for _name, value in pairs) + 2
@@ -588,7 +588,28 @@ def _settings(frame: Frame, width: int) -> list[Line]:
             head = fit(name, min(longest, 30, max(1, column - 8))) + "  "
             spans += [(head, "muted"), (fit(value, max(0, column - width_of(head))), "text")]
         lines.append(clip(spans, width))
-    return lines
+    return lines + _not_stated(frame, width)
+
+
+KNOBS = (
+    "synthesis_concurrency",
+    "partition_workers",
+    "max_parallel_synthesis",
+    "total_budget",
+    "gpu_workers_per_device",
+    "gpu_threads",
+)
+
+
+def _not_stated(frame: Frame, width: int) -> list[Line]:
+    """The knobs that the advice names and this log doesn't state."""
+    advice = " ".join(frame.verdict.advice)
+    named = [knob for knob in KNOBS if knob in advice and knob not in frame.settings]
+    return [
+        line
+        for knob in named
+        for line in _paragraph(f"{knob}: not stated in this log", width, style="muted")
+    ]
 
 
 def _alerts(frame: Frame, width: int) -> list[Line]:
@@ -596,7 +617,7 @@ def _alerts(frame: Frame, width: int) -> list[Line]:
     detail = f"{sum(one.count for one in told)}, the newest first" if told else ""
     lines = [title("ALERTS", width, detail=detail)]
     if not told:
-        return lines + _paragraph("nothing went wrong", width, style="muted")
+        return lines + _paragraph("no alert", width, style="muted")
     for one in told:
         glyph, style = LEVELS.get(one.level, LEVELS["info"])
         words = when(one, frame.present_ms)

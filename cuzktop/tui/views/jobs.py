@@ -119,7 +119,19 @@ def _state(job: JobRow) -> tuple[str, str]:
         return "lost", "warn"
     if job.failed:
         return "failed", "error"
-    return ("done", "good") if is_over(job) else ("in flight", "text")
+    if is_over(job):
+        return "done", "good"
+    return ("running", "text") if _begun(job) else ("waiting", "muted")
+
+
+def _begun(job: JobRow) -> bool:
+    """Whether one of its partitions has."""
+    return any(state != "pending" for state in job.states)
+
+
+def _time(job: JobRow) -> str:
+    """How long it has waited or run, or took: what its state says."""
+    return f"took {age(job.age_ms)}" if _ended(job) else age(job.age_ms)
 
 
 class Widths:
@@ -136,7 +148,7 @@ class Widths:
         self.spaced = width >= SPACED and count <= 16
         self.kind = 13 if width >= 100 else 0
         self.state = 10 if width >= 72 else 0
-        self.age = 6
+        self.age = 11  # "took 12m05" and a blank
         fixed = 1 + 1 + 7 + 8 + self.age + self.state + self.kind
         wanted = min(count, MOST_CELLS) * (2 if self.spaced else 1)
         self.name = max(3, min(longest, NAME_MOST, max(NAME_LEAST, width - fixed - wanted - 9)))
@@ -183,7 +195,7 @@ def _row(
         spans += [bar(share, widths.bar, style), (" ", "text")]
     until = "" if over or job.failed else "–" if left is None else f"≈{age(left)}"
     spans.append((right(until, 7), "muted" if left is None else "strong"))
-    spans.append((right(age(job.age_ms), widths.age), "muted"))
+    spans.append((right(_time(job), widths.age), "muted"))
     line = clip(spans, width)
     if not selected:
         return line
@@ -200,7 +212,7 @@ def _head(widths: Widths, width: int) -> Line:
     if widths.bar:
         head += fit("", widths.bar) + " "
     return clip(
-        ((head, "muted"), (right("left", 7), "muted"), (right("age", widths.age), "muted")), width
+        ((head, "muted"), (right("left", 7), "muted"), (right("time", widths.age), "muted")), width
     )
 
 
@@ -322,7 +334,7 @@ def job_details(job: JobRow, frame: Frame, width: int) -> list[Line]:
         ("job", clean(job.job), "text"),
         ("attempt", f"{job.attempt}, {job.kind or 'kind unknown'}", "text"),
         ("state", f"{word}, {job.done} of {total} partitions done", style),
-        ("age", duration(job.age_ms), "text"),
+        ("took" if _ended(job) else word, duration(job.age_ms), "text"),
     ]
     if not _ended(job):
         says = "not known before two partitions are done"

@@ -420,15 +420,21 @@ def _row(
         (label(row.job, row.partition, shape.name, row.attempt), "find" if found else "text"),
         (fit(right(worker, 3) + gpu, shape.lead), "muted"),
     ]
+    touches = False  # a mark that stands right before the next cell
     for column in shape.columns:
         so_far = running.get(column.name)
         if so_far is not None:
             spans.append((right(so_far, shape.column - 1) + "+", "synth"))
+            touches = True
             continue
         value = column.value(row)
         derived = "~" if value is not None and column.name in row.derived else ""
         late = column.name in slow
-        text = right(derived + duration(value), shape.column - 1) + ("!" if late else " ")
+        mark = "!" if late else " "
+        if derived and touches and shape.column == STAGE:
+            derived, mark = "", mark.replace(" ", derived)  # behind it, so that a blank is left
+        text = right(derived + duration(value), shape.column - 1) + mark
+        touches = mark != " "
         spans.append((text, "muted" if value is None else "late" if late else column.style))
     if shape.bar:
         spans.append((" ", "text"))
@@ -501,7 +507,7 @@ def _legend(table: Table, width: int) -> Line:
     names = ("ntt", "barrier", "over", "pre", "wait")
     before = WAITING_PARTS if table.whole else ()
     signs = [parts[name] for name in (*before, *names)]
-    signs += [("!", "late", "over 1.5 × p50"), ("+", "synth", "so far"), parts["lead"]]
+    signs += [("!", "late", "slow: over 1.5 × p50"), ("+", "synth", "so far"), parts["lead"]]
     return clip(legend(signs, width)[0], width)
 
 

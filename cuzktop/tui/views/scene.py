@@ -31,8 +31,10 @@ from cuzktop.tui.axis import (
     synth_end,
     time_of,
     unplaced,
+    waits,
 )
 from cuzktop.tui.rows import PartitionKey, key_of, row_of
+from cuzktop.tui.widgets.activity import Series, latest_of
 from cuzktop.tui.widgets.cells import (
     CLASS_TITLES,
     LEVELS,
@@ -349,7 +351,7 @@ class Scene:
             if row.gpu is not None:
                 if row.lock_at_ms is not None:
                     self.by_gpu.setdefault(row.gpu, []).append(row)
-                elif row.bracket_start_ms is not None and not self._waits(row):
+                elif row.bracket_start_ms is not None and not waits(frame, row):
                     self.unplaced.setdefault(row.gpu, []).append(row)
             lane = lanes.get(key_of(row))
             if lane is not None and lane_end(row) >= axis.start_ms:
@@ -382,6 +384,9 @@ class Scene:
         if gpu is None or track.kind not in {"kernel", "nvml", "power"}:
             return ""
         history = self._history(gpu, track.kind)
+        if track.kind == "kernel":
+            log = Series(gpu.gpu, "", history, "kernel")
+            return percent(latest_of(self.frame, log)[0], digits=0)
         return percent(history[-1] if history else None, digits=0)
 
     @staticmethod
@@ -414,13 +419,6 @@ class Scene:
         if holder is None or (holder.job, holder.partition) != (row.job, row.partition):
             return None
         return LIVE_KIND.get(holder.stage or "", "held")
-
-    def _waits(self, row: PartitionRow) -> bool:
-        """Whether a call is known not to have had the lock yet."""
-        gpu = self.gpus.get(row.gpu) if row.gpu is not None else None
-        return gpu is not None and any(
-            (one.job, one.partition) == (row.job, row.partition) for one in gpu.lock.waiting
-        )
 
     def pieces(self, row: PartitionRow) -> Sequence[Piece]:
         """What happened under the lock of one call."""

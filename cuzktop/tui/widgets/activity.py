@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from cuzktop.dataclass import dataclass
 from cuzktop.frame import Frame, Gpu
+from cuzktop.tui.axis import unplaced, waits
 from cuzktop.tui.messages import ViewWanted
 from cuzktop.tui.widgets.cells import Line, Span, clean, clip, fit, graph, right, title
 from cuzktop.tui.widgets.empty import reason, sentence
@@ -14,6 +15,7 @@ from cuzktop.tui.widgets.lines import Lines
 from cuzktop.units import age, percent
 
 GUTTER = 5  # "100 ┊"
+UNOWNED_MS = 20_000.0  # a call that has no lines for so long hardly gets any
 LEAST_CHART = 5  # rows from which a chart of its own is worth its title
 
 
@@ -25,6 +27,7 @@ class Series:
     title: str
     history: Sequence[float | None]
     style: str
+    measured: bool = False
 
 
 def known(history: Sequence[float | None]) -> bool:
@@ -41,14 +44,50 @@ def series_of(gpu: Gpu) -> list[Series]:
     nvml = None if gpu.nvml is not None and gpu.nvml.of_now else gpu.nvml
     if nvml is not None and known(nvml.util_history):
         source = SOURCES.get(nvml.util_source or "", nvml.util_source or "source unknown")
-        found.append(Series(gpu.gpu, f"NVML util %, {source}", nvml.util_history, "nvml"))
+        found.append(
+            Series(gpu.gpu, f"NVML util %, {source}", nvml.util_history, "nvml", measured=True)
+        )
     if known(gpu.kernel_history):
         found.append(Series(gpu.gpu, "kernel % by the log", gpu.kernel_history, "kernel"))
     if known(gpu.lock_history):
         found.append(Series(gpu.gpu, "lock held % by the log", gpu.lock_history, "lock"))
     if nvml is not None and known(nvml.power_history):
-        found.append(Series(gpu.gpu, "power, % of its limit", nvml.power_history, "power"))
+        found.append(
+            Series(gpu.gpu, "power, % of its limit", nvml.power_history, "power", measured=True)
+        )
     return found
+
+
+def latest_of(frame: Frame, series: Series) -> tuple[float | None, int]:
+    """A history's newest figure that stands, and how many seconds ago that second ended.
+
+    The log's last second isn't over, and the kernels of a call whose lines have no owner yet are
+    missing in those before.
+    """
+    if series.measured:
+        return (series.history[-1] if series.history else None), 0
+    until = min(
+        (
+            span[0]
+            for row in (*frame.in_flight, *frame.recent)
+            if row.gpu == series.gpu
+            and (row.bracket_end_ms or frame.now_ms) > frame.now_ms - UNOWNED_MS
+            and not waits(frame, row)
+            and (span := unplaced(row, frame.now_ms)) is not None
+        ),
+        default=frame.now_ms,
+    )
+    now_s, whole = int(frame.now_ms // 1000), int(until // 1000)
+    at = len(series.history) - 1 - (now_s - whole) - 1
+    return (series.history[at] if at >= 0 else None), now_s - whole + 1
+
+
+def ago_words(frame: Frame, figure: float | None, ago: int) -> str:
+    """A history's newest figure with its time."""
+    if figure is None:
+        return "not known yet" if ago else "not read"
+    when = "end" if frame.source.old else "now" if not ago else f"{ago}s ago"
+    return f"{when} {percent(figure, digits=0)} %"
 
 
 def draw_activity(frame: Frame, width: int, height: int) -> list[Line]:
@@ -71,23 +110,23 @@ def draw_activity(frame: Frame, width: int, height: int) -> list[Line]:
         if charts * least + 1 <= height:
             deep = depth
     if not deep or width < GUTTER + 8:
-        return _rows(per_gpu, width, height, end)
+        return _rows(frame, per_gpu, width, height, end)
     wanted = [series for _gpu, found in per_gpu for series in found[:deep]]
     axis = 1 if height >= 3 else 0
     body = height - axis
     lines: list[Line] = []
     for index, series in enumerate(wanted):
         rows = body // len(wanted) + (1 if index < body % len(wanted) else 0)
-        lines += _chart(series, width, rows, several=several, first=index == 0, end=end)
+        says = ago_words(frame, *latest_of(frame, series))
+        lines += _chart(series, width, rows, several=several, first=index == 0, says=says)
     if axis:
         lines.append(_axis(width - GUTTER, GUTTER, end))
     return lines[:height]
 
 
 def _chart(
-    series: Series, width: int, height: int, *, several: bool, first: bool, end: str
+    series: Series, width: int, height: int, *, several: bool, first: bool, says: str
 ) -> list[Line]:
-    latest = series.history[-1] if series.history else None
     name = "ACTIVITY" if first else ""
     if several:
         name = f"{name} GPU {series.gpu}".strip()
@@ -95,7 +134,7 @@ def _chart(
         name or series.title,
         width,
         detail=series.title if name else "",
-        end=f"{end} {percent(latest, digits=0)} %" if latest is not None else f"{end} not read",
+        end=says,
     )
     rows = height - 1
     lines = [head]
@@ -123,7 +162,9 @@ def _axis(width: int, gutter: int, end: str) -> Line:
     return ((" " * gutter, "text"), ("".join(cells), "muted"))
 
 
-def _rows(per_gpu: list[tuple[Gpu, list[Series]]], width: int, height: int, end: str) -> list[Line]:
+def _rows(
+    frame: Frame, per_gpu: list[tuple[Gpu, list[Series]]], width: int, height: int, end: str
+) -> list[Line]:
     """A row a GPU: its number, its history, and the latest figure."""
     titles = {series[0].title for _gpu, series in per_gpu if series}
     detail = titles.pop() if len(titles) == 1 else "NVML util %, else kernel % by the log"
@@ -140,7 +181,7 @@ def _rows(per_gpu: list[tuple[Gpu, list[Series]]], width: int, height: int, end:
             lines += [clip((), width)] * (each - 1)
             continue
         main = series[0]
-        latest = main.history[-1] if main.history else None
+        latest, _ago = latest_of(frame, main)
         for y, text in enumerate(graph(main.history, graph_width, each)):
             last = y == each - 1
             spans: list[Span] = [
@@ -162,7 +203,8 @@ class ActivityPanel(Lines):
         if not frame.gpus:
             return frame
         histories = [(gpu.kernel_history, gpu.lock_history, gpu.nvml) for gpu in frame.gpus]
-        return histories, [gpu.nvml_note for gpu in frame.gpus], frame.has_timing
+        notes = [gpu.nvml_note for gpu in frame.gpus]
+        return histories, notes, frame.has_timing, frame.now_ms // 1000, frame.recent[:1]
 
     def on_click(self) -> None:
         """Show what held when."""

@@ -406,8 +406,8 @@ def _legend(shares: Mapping[str, float], width: int) -> list[Span]:
 
 def _block_title(frame: Frame, gpu: Gpu, width: int) -> Line:
     name = "" if gpu.nvml is None or not gpu.nvml.name else f" {clean(gpu.nvml.name)}"
-    workers = ", ".join(str(worker) for worker in gpu.workers)
-    detail = f"{name}  workers {workers}" if workers else name
+    workers = " ".join(f"w{worker}" for worker in gpu.workers)
+    detail = f"{name}  {workers}" if workers else name
     span_s = frame.window_s if gpu.window is None else gpu.window.span_ms / 1000
     end = f" % of the last {span_s:.0f} s"
     text = fit(detail, min(width_of(detail), max(0, width - 8 - width_of(end))))

@@ -47,7 +47,7 @@ def chosen(jobs: tuple[JobRow, ...], capacity: int) -> list[JobRow]:
 
 
 def summary(frame: Frame) -> str:
-    """Counts of proofs and the time that one takes."""
+    """Counts of proofs, and the time that one takes over all that are done."""
     proofs = frame.proofs
     if proofs.completed is None:
         return "no standard output: not told what is done"
@@ -57,7 +57,7 @@ def summary(frame: Frame) -> str:
     if proofs.lost:
         parts.append(f"{proofs.lost} lost")
     if proofs.seconds_per_proof is not None:
-        parts.append(f"{duration(1000 * proofs.seconds_per_proof)} a proof")
+        parts.append(f"{duration(1000 * proofs.seconds_per_proof)} a proof over {proofs.completed}")
     return " · ".join(parts)
 
 
@@ -122,11 +122,11 @@ def _job(job: JobRow, name_width: int, cells: int, width: int) -> Line:
     spans.append((" " * (cells - len(states)), "text"))
     total = "?" if job.total is None else str(job.total)
     spans.append((right(f"{job.done}/{total}", 6), "text"))
-    spans.append((right(age(job.age_ms), 5), "muted"))
-    spans.append(("✗ " if job.failed else "  ", "error"))
+    spans.append((right(age(job.age_ms), 6), "muted"))
+    spans.append(("✗" if job.failed else " ", "error"))
     used = name_width + cells + COUNTS
     if job.message and width - used > 8:
-        spans.append((fit(clean(job.message), width - used), "error"))
+        spans.append((fit(f" {clean(job.message)}", width - used), "error"))
     return clip(spans, width)
 
 

@@ -47,7 +47,7 @@ def draw_syntheses(frame: Frame, width: int, height: int) -> list[Line]:
         return [title("SYNTHESES", width), *sentence(why, width, height - 1)]
     detail = str(len(running))
     if usual is not None:
-        detail += f", usual {duration(usual)}"
+        detail += f", usual {age(1000 * round(usual / 1000))}"
     end = f"{late} late" if late else ""
     lines = [title("SYNTHESES", width, detail=detail, end=end)]
     room = height - 1
@@ -103,7 +103,7 @@ def _gauge(synthesis: Synthesis, width: int, longest: int) -> list[Span]:
     share = None if not expected_ms else 100 * synthesis.elapsed_ms / expected_ms
     words = age(synthesis.elapsed_ms)
     if expected_ms:
-        words += f"/{age(expected_ms)}"
+        words += f"/{age(1000 * round(expected_ms / 1000))}"
     words = right(words, 8) + ("!" if late else " ")
     style = "late" if late else "synth"
     least = max(4, (width - 12) // 4) if width >= 30 else 0

@@ -151,4 +151,4 @@ def alert_lines(frame: Frame) -> list[str]:
         for at, line in enumerate(wrap(one.text, room, room, 12)):
             lead = f"{glyph} {words}" if at == 0 else ""
             lines.append(f"{lead:<{column + 2}}  {line}")
-    return lines or ["nothing went wrong"]
+    return lines or ["no alert"]
