@@ -368,6 +368,12 @@ def test_what_is_not_known_is_not_called_empty() -> None:
             assert "empty" not in shown
 
 
+def test_the_footer_says_whose_cost_it_is() -> None:
+    frame = busy()
+    assert "cuzktop 0.4% 36.0M" in text(draw_footer(frame, 200))
+    assert "own 0.4% 36.0M" in text(draw_footer(frame, 80, view="timeline"))
+
+
 def test_a_share_of_the_log_is_of_a_second_that_is_over() -> None:
     """The last second still goes on; of a call whose lines have no owner yet nothing is known."""
     shares = (*[10.0] * 290, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 5.0)

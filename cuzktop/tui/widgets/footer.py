@@ -14,6 +14,7 @@ NUMBERS = {name: str(number) for number, (name, _title, _says) in enumerate(VIEW
 QUIET_MS = 2000.0  # where room is short, a log that has been quiet for less needs no word
 # Where a view has keys of its own, these go first when there is no room.
 LAST = {"next_slow": 1, "next_failure": 2, "next_stall": 3, "pause": 4, "command_palette": 5}
+OWN = ("cuzktop ", "own ", "")  # whose CPU and memory it is, the shorter the narrower
 FACTS = (
     (60, True, True),
     (24, True, True),
@@ -78,19 +79,26 @@ def draw_footer(
     # In the first view it is news that there are others; in the others their own keys are.
     left = [*badge, *views, *left] if view == "overview" else [*badge, *left, *views]
     for path_room, long_words, counts in FACTS:
-        facts = _facts(frame, path_room, interval_s, long_words=long_words, counts=counts)
-        if line_width(tuple(left)) + line_width(tuple(facts)) <= width:
-            return [beside(left, facts, width)]
+        for own in OWN:
+            facts = _facts(
+                frame, path_room, interval_s, long_words=long_words, counts=counts, own=own
+            )
+            if line_width(tuple(left)) + line_width(tuple(facts)) <= width:
+                return [beside(left, facts, width)]
     least = len(badge) + 4
     while len(left) > least and line_width(tuple(left)) + line_width(tuple(facts)) > width:
         left = left[:-2]
+    for own in OWN:  # what is left beside a key that had to go
+        longer = _facts(frame, FACTS[-1][0], interval_s, long_words=False, counts=False, own=own)
+        if line_width(tuple(left)) + line_width(tuple(longer)) <= width:
+            return [beside(left, longer, width)]
     while facts and line_width(tuple(left)) + line_width(tuple(facts)) > width:
         facts = facts[1:]
     return [beside(left, facts, width)]
 
 
 def _facts(
-    frame: Frame, path_room: int, interval_s: float, *, long_words: bool, counts: bool = True
+    frame: Frame, path_room: int, interval_s: float, *, long_words: bool, counts: bool, own: str
 ) -> list[Span]:
     source = frame.source
     facts: list[Span] = []
@@ -112,8 +120,7 @@ def _facts(
         facts.append((f" every {interval_s:g} s", "muted"))
     host = frame.host
     if host is not None and (host.own_cpu_pct is not None or host.own_rss_bytes is not None):
-        word = "cuzktop " if long_words else ""
-        facts.append((f" {word}{percent(host.own_cpu_pct)}% {size(host.own_rss_bytes)}", "muted"))
+        facts.append((f" {own}{percent(host.own_cpu_pct)}% {size(host.own_rss_bytes)}", "muted"))
     return facts
 
 
