@@ -395,7 +395,7 @@ def test_a_share_of_the_log_is_of_a_second_that_is_over() -> None:
 
 def test_a_job_is_a_row_of_cells_with_its_counts() -> None:
     shown = text(draw_jobs(busy(), 80, 6))
-    assert "porep-1000-40022 Gqqsssssss  0/10   41s" in shown
+    assert "porep-1000-40022 Gqqsssssss  0/10   41s running" in shown
     assert "porep-1000-40021 ✓✓✓✓✓✓✓✓GG  8/10   50s" in shown
     assert "3 in flight · 12 done · 42.6s a proof over 12" in shown
 

@@ -127,6 +127,9 @@ def _job(job: JobRow, name_width: int, cells: int, width: int) -> Line:
     used = name_width + cells + COUNTS
     if job.message and width - used > 8:
         spans.append((fit(f" {clean(job.message)}", width - used), "error"))
+    elif width - used > 8:
+        begun = any(state != "pending" for state in job.states)
+        spans.append(("in all" if over else "running" if begun else "waiting", "muted"))
     return clip(spans, width)
 
 
