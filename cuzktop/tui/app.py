@@ -192,6 +192,7 @@ class CuzktopApp(App[None]):
             {f"-theme-{name}": True, "-dark-mode": dark, "-light-mode": not dark}, update=False
         )
         self.stylesheet.set_variables(self.get_css_variables())
+        self._refresh_truecolor_filter(self.ansi_theme)  # the sixteen colours go out as they are
 
     def on_load(self) -> None:
         """Before the terminal is taken: leave it as it was when we are told to end."""
