@@ -133,9 +133,9 @@ def _kernels(
         if found <= MISSING or release is None or call.failed:
             break
     if call.failed:
-        _failed_kernels(call, pools, lock, acquired, cost, options)
+        _failed_kernels(pools, lock, (first, last), acquired, cost, options)
     elif found > MISSING:
-        _partial_kernels(call, pools, lock, acquired, cost, options)
+        _partial_kernels(pools, lock, (first, last), acquired, cost, options)
 
 
 _Kernels = tuple[float, tuple[Line, Line, Line], tuple[Window, Window, Window, Window]]
@@ -187,17 +187,16 @@ def _inside(pools: Pools, first: int, end: Line, begun: Window) -> list[_Kernels
 
 
 def _failed_kernels(
-    call: Call,
     pools: Pools,
     lock: tuple[Line | None, Line | None],
+    places: tuple[int, int],
     acquired: Window,
     cost: float,
     options: list[Option],
 ) -> None:
     """What a failed call may have printed: the lines up to where its GPU thread gave up."""
     take, release = lock
-    first = call.start_seq if take is None else take.seq
-    last = call.end_seq if release is None else release.seq
+    first, last = places
     cost += 4 * GAVE_UP
     options.append(Option(cost, (take, None, None, None, None, release), (None,) * 6))
     lo, hi = acquired[0], acquired[1] + TICK_MS
@@ -219,18 +218,17 @@ def _failed_kernels(
 
 
 def _partial_kernels(
-    call: Call,
     pools: Pools,
     lock: tuple[Line | None, Line | None],
+    places: tuple[int, int],
     acquired: Window,
     cost: float,
     options: list[Option],
 ) -> None:
     """What is left of the kernels' lines when some are missing, by their times alone."""
     take, release = lock
+    first, last = places
     lo, hi = acquired
-    first = call.start_seq if take is None else take.seq
-    last = call.end_seq if release is None else release.seq
 
     def nearest(kind: int, earliest: float, latest: float, own: int) -> Line | None:
         fits = [
