@@ -112,8 +112,7 @@ class Tape:
         )
 
         def tap_of(parser: LogParser, in_line: bool) -> LogParser:  # noqa: FBT001
-            tap = self._tap = RecordingTap(parser, self._wall_ms, in_line=in_line)
-            tap.begin(writer)
+            tap = self._tap = RecordingTap(parser, self._wall_ms, writer, in_line=in_line)
             return tap
 
         self._junction.lead_through(tap_of)

@@ -49,29 +49,23 @@ class RecordingTap:
         self,
         parser: LogParser,
         clock: Callable[[], float],
-        writer: RecordingWriter | None = None,
+        writer: RecordingWriter,
         *,
         in_line: bool = False,
     ) -> None:
-        """Pass everything on to `parser`; record to `writer` from the first byte, if given.
+        """Pass everything on to `parser`; record to `writer` from the first whole line on.
 
         `in_line`: what comes first is the rest of a line.
         """
         self._parser = parser
         self._clock = clock
-        self._writer = writer
-        self._in_line = in_line  # the log stands inside a line
-        self._skipping = False  # the recording began there: up to the line's end
+        self._writer: RecordingWriter | None = writer
+        self._skipping = in_line  # up to the line's end
 
     @property
     def writer(self) -> RecordingWriter | None:
         """What is recorded to, None where nothing is."""
         return self._writer
-
-    def begin(self, writer: RecordingWriter) -> None:
-        """Record to `writer` from the next whole line on."""
-        self._skipping = self._in_line
-        self._writer = writer
 
     def end(self) -> Recorded | None:
         """End the recording; what was recorded, None where nothing was."""
@@ -93,8 +87,6 @@ class RecordingTap:
                 self._skipping = end < 0
                 text = data[end + 1 :] if end >= 0 else b""
             writer.log(text, self._clock())
-        if data:
-            self._in_line = not data.endswith(b"\n")
         return self._parser.feed(data)
 
     def finish(self) -> list[LogEvent]:
@@ -106,7 +98,7 @@ class RecordingTap:
         writer = self._writer
         if writer is not None:
             writer.cut(self._clock())
-        self._in_line = self._skipping = False
+        self._skipping = False
         return self._parser.cut()
 
     # ------------------------------------------------------------ what comes beside it

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from cuzktop.deck import Junction
 from cuzktop.errors import SourceUnreadableError, UsageError
 from cuzktop.events import (
     Event,
@@ -100,31 +101,44 @@ def test_what_is_fed_is_recorded_and_handed_on(path: Path) -> None:
     assert b"L 1796029645100 one" in path.read_bytes()
 
 
+def begun(junction: Junction, path: Path) -> RecordingTap:
+    """A recording of what `junction` is fed from now on."""
+    taps: list[RecordingTap] = []
+
+    def tap_of(parser: LogParser, in_line: bool) -> LogParser:  # noqa: FBT001
+        writer = RecordingWriter(path, now_ms=T0_MS)
+        taps.append(RecordingTap(parser, Clock(), writer, in_line=in_line))
+        return taps[0]
+
+    junction.lead_through(tap_of)
+    return taps[0]
+
+
 def test_a_recording_can_begin_and_end_while_the_log_is_read(path: Path, tmp_path: Path) -> None:
-    tap = RecordingTap(Lines(), Clock())
-    assert tap.feed(b"before\nha")
+    junction = Junction(Lines())
+    assert junction.feed(b"before\nha")
+    tap = begun(junction, path)
+    assert tap.writer is not None
+    assert junction.feed(b"l") == [LineUnparsed("l", "")]
+    junction.feed(b"f\nwhole\nnext ")
+    junction.feed(b"one\nhalf")
+    tap.end()
     assert tap.writer is None
     assert tap.end() is None
-    tap.begin(RecordingWriter(path, now_ms=T0_MS))
-    assert tap.writer is not None
-    assert tap.feed(b"l") == [LineUnparsed("l", "")]
-    tap.feed(b"f\nwhole\nnext ")
-    tap.feed(b"one\nhalf")
-    tap.end()
-    tap.feed(b" its rest\n")
+    junction.feed(b" its rest\n")
     assert log_of(path) == b"whole\nnext one\nhalf"
-    tap.begin(RecordingWriter(tmp_path / "again", now_ms=T0_MS))
-    tap.feed(b"again\n")
+    tap = begun(junction, tmp_path / "again")
+    junction.feed(b"again\n")
     tap.end()
     assert log_of(tmp_path / "again") == b"again\n"
 
 
 def test_a_cut_ends_the_line_that_would_be_left_out(path: Path) -> None:
-    tap = RecordingTap(Lines(), Clock())
-    tap.feed(b"half")
-    tap.begin(RecordingWriter(path, now_ms=T0_MS))
-    tap.cut()
-    tap.feed(b"new\n")
+    junction = Junction(Lines())
+    junction.feed(b"half")
+    tap = begun(junction, path)
+    junction.cut()
+    junction.feed(b"new\n")
     tap.end()
     assert log_of(path) == b"new\n"
 
