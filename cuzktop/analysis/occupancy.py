@@ -210,13 +210,14 @@ class Phases:
         return self._held_ms(self.end) > TWICE_HELD * self._lock_ms(self.end)
 
     def shares(
-        self, waiting: Iterable[Span], *, derived: bool, placed: bool = True
+        self, waiting: Iterable[Span], *, derived: bool, placed: bool | None = True
     ) -> tuple[Shares, list[Span]]:
         """The shares of the span, and the spans in which the GPU starved.
 
         `waiting` are spans in which some partition was on its way to the GPU; `placed` says
-        whether the log tells which GPU the workers use. The lock's and the kernels' shares are
-        None when too few calls have them; where calls of several GPUs can't be told apart, all are.
+        whether the log tells which GPU the workers use, None that there are several and it does so
+        for some workers only. The lock's and the kernels' shares are None when too few calls have
+        them; where calls of several GPUs can't be told apart, all are.
         """
         span_ms = self.end - self.start
         if span_ms <= 0:
@@ -227,7 +228,7 @@ class Phases:
         bracket_ms = length(covered)
         starved_ms = length(starved)
         percent = 100.0 / span_ms
-        if not placed and self.several_cards():
+        if placed is None or (not placed and self.several_cards()):
             return Shares(span_ms=span_ms, lock_derived=derived, mixed=True), starved
         if self.kernels:
             before = self._folded

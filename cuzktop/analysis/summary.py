@@ -64,8 +64,14 @@ def proofs(run: Run) -> Proofs:
     )
 
 
-def is_placed(run: Run, gpu: Gpu) -> bool:
-    """Whether the log says which GPU each of these workers uses."""
+def is_placed(run: Run, gpu: Gpu) -> bool | None:
+    """Whether the log says which GPU each of these workers uses.
+
+    None where it tells of several GPUs and not of all workers: any of them may be this GPU's.
+    """
+    if len(run.gpus) > 1:
+        workers = {worker for one in run.gpus.values() for worker in one.workers}
+        return True if workers <= run.worker_gpu.keys() else None
     return all(worker in run.worker_gpu for worker in gpu.workers)
 
 

@@ -307,7 +307,7 @@ class Model:
             self._gpu(label).workers.add(worker)
         for partition in run.unfinished():
             if partition.worker is not None and partition.state == "gpu":
-                partition.gpu = self._gpu_of(partition.worker).number
+                self._place(partition, partition.worker)
         for call in calls:
             if call.partition.gpu is None or call.partition.gpu == call.gpu:
                 continue
@@ -336,6 +336,13 @@ class Model:
         """The GPU of a worker; GPU 0 for one that the log does not place."""
         gpu = self._gpu(self._card(self.run.worker_gpu.get(worker, 0)))
         gpu.workers.add(worker)
+        return gpu
+
+    def _place(self, partition: Partition, worker: int) -> Gpu:
+        """The GPU that a worker's call is counted on: the partition's own, unless it's a guess."""
+        gpu = self._gpu_of(worker)
+        guessed = worker not in self.run.worker_gpu and len(self.run.gpus) > 1
+        partition.gpu = None if guessed else gpu.number
         return gpu
 
     # ------------------------------------------------------------ jobs
@@ -646,7 +653,7 @@ class Model:
         partition.state = "gpu"
         partition.pickup = event.at_ms
         partition.worker = event.worker
-        partition.gpu = self._gpu_of(event.worker).number
+        self._place(partition, event.worker)
         missed = self.run.last_pickup.get(event.worker)
         if missed is not None and event.at_ms - (missed.pickup or 0) >= SHORTEST_CALL_MS:
             self._start_missed(missed)
@@ -671,8 +678,7 @@ class Model:
             partition = self._any(event.job, event.partition, ("queued", "synthesizing"))
         partition.state = "gpu"
         partition.worker = event.worker
-        gpu = self._gpu_of(event.worker)
-        partition.gpu = gpu.number
+        gpu = self._place(partition, event.worker)
         self._work_until(partition, event.at_ms)
         partition.bracket_start = event.at_ms
         if gpu.first_start is None:
@@ -701,8 +707,7 @@ class Model:
         ):
             return
         start, worker = float(partition.pickup), partition.worker
-        gpu = self._gpu_of(worker)
-        partition.gpu = gpu.number
+        gpu = self._place(partition, worker)
         call = Call(partition, worker, gpu.number, start, partition.pickup_seq)
         call.lock = self._lock_of(worker)
         partition.call = call
@@ -726,8 +731,7 @@ class Model:
             self._ended_monos.append(partition.job)
             del self._ended_monos[:-KEEP_JOBS]
         partition.worker = event.worker
-        gpu = self._gpu_of(event.worker)
-        partition.gpu = gpu.number
+        gpu = self._place(partition, event.worker)
         partition.bracket_end = event.at_ms
         partition.gpu_ms = event.gpu_ms
         gpu.last_end = max(gpu.last_end or 0.0, float(event.at_ms))
@@ -797,7 +801,7 @@ class Model:
         partition = self._any(event.job, event.partition, ("queued", "synthesizing", "pending"))
         partition.state = "gpu"
         partition.worker = event.worker
-        partition.gpu = self._gpu_of(event.worker).number
+        self._place(partition, event.worker)
         partition.pickup = None if at is None else int(at)
 
     def prove_start(self, event: ev.ProveStartTimed) -> None:

@@ -151,6 +151,29 @@ def test_gpus_that_can_t_be_told_apart_are_not_called_gpu_0(
     assert "gpus" not in text
 
 
+def test_what_a_few_lines_say_of_one_gpu_is_not_taken_for_all_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What `grep -E 'TIMELINE|CUZK'` leaves: torn lines name the GPU of some workers."""
+    whole = log_bytes(demo("four-gpus").log)
+    lines = whole.splitlines(keepends=True)
+    told = [line for line in lines if b"pipeline GPU worker started" in line][2]  # on GPU 1
+    log = tmp_path / "daemon.log"
+    log.write_bytes(told + logsim.only_stream(whole, "stderr"))
+    assert main(["report", "--json", str(log)]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert len(run["gpus"]) == 2
+    for gpu in run["gpus"]:
+        assert gpu["time_pct"] is None
+        assert gpu["kernel_pct"] is gpu["bracket_union_pct"] is None
+    assert {(part["worker"] == 2, part["gpu"]) for part in run["partitions"]} == {
+        (True, 1),
+        (False, None),
+    }
+    assert main(["report", str(log)]) == 0
+    assert "which worker uses which" in " ".join(capsys.readouterr().out.split())
+
+
 def test_one_gpu_is_gpu_0_without_being_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
