@@ -13,10 +13,14 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cuzktop import __version__
 from cuzktop.errors import UsageError
 from cuzktop.settings import DEFAULT_WINDOW_S, EVERYTHING, Since
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _SPAN_MS = {"s": 1e3, "m": 60e3, "h": 3600e3, "d": 86_400e3}
@@ -43,6 +47,11 @@ that can't be read; 70 an error of cuzktop's own; 130 after Ctrl-C
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         raise UsageError(message, hint=f"see {self.prog} --help")
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        """Write all of it: argparse passes over a full disk."""
+        (sys.stderr if file is None else file).write(message)
+        sys.stdout.flush()
 
     def _get_formatter(self) -> argparse.HelpFormatter:
         """A formatter that is told its width: on its own it would load `shutil` to ask for it."""

@@ -228,8 +228,7 @@ def _part(log: Log, file: BinaryIO) -> Iterator[bytes]:
     end = size if log.until is None else find_since(file, log.until)
     begin = 0 if log.since is None else find_since(file, log.since)
     if begin >= end and not log.rotated:
-        message = f"{log.name} has no line in that time"
-        raise UsageError(message, hint="times are UTC, as in the log, unless they end in local")
+        raise _no_line_then(log)
     if begin > 0 or end < size:
         _say(f"{log.name}: bytes {begin} to {end} of {size}; what is cut there is known in part")
     file.seek(begin)
@@ -239,6 +238,11 @@ def _part(log: Log, file: BinaryIO) -> Iterator[bytes]:
         left -= len(block)
         if left <= 0 and log.until is not None:
             return
+
+
+def _no_line_then(log: Log) -> UsageError:
+    message = f"{log.name} has no line in that time"
+    return UsageError(message, hint="times are UTC, as in the log, unless they end in local")
 
 
 def _journal_since_s(since: Since) -> float:
@@ -545,7 +549,7 @@ def _tail(
     from cuzktop.sources.files import holds_recording  # noqa: PLC0415
 
     if not stream and not holds_recording(path):
-        return _tail_blocks(path, since), scanner
+        return _tail_blocks(log, since), scanner
     from cuzktop.sources.recording import (  # noqa: PLC0415
         RecordingParser,
         as_log,
@@ -562,14 +566,16 @@ def _tail(
     return tail, RecordingParser(scanner, take, name=str(path))
 
 
-def _tail_blocks(path: Path, since: Since | None) -> Iterable[bytes]:
+def _tail_blocks(log: Log, since: Since | None) -> Iterable[bytes]:
     """The log's end: what is in flight, at least ten minutes, at most 64 MB; or from `since` on."""
     from cuzktop.sources.files import find_start, open_log, read_blocks  # noqa: PLC0415
     from cuzktop.sources.since import find_since  # noqa: PLC0415
 
-    with open_log(path) as file:
+    with open_log(log.path) as file:
         if since is not None:
-            find_since(file, since)
+            size = os.fstat(file.fileno()).st_size
+            if find_since(file, since) >= size > 0:
+                raise _no_line_then(log)
         elif file.seekable():
             start = find_start(file, back_ms=START_BACK_MS, max_bytes=START_BACK_BYTES)
             file.seek(start)

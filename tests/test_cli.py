@@ -433,10 +433,13 @@ def test_ctrl_c_ends_quietly_with_130(log: Path) -> None:
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize("arguments", [["report", "--json"], ["snapshot"]], ids=str)
-def test_a_full_disk_is_one_line(arguments: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    ["report --json --demo", "snapshot --demo", "--list-demos", "--help", "--version", "trace -h"],
+)
+def test_a_full_disk_is_one_line(words: str) -> None:
     with FULL.open("wb") as full:
-        ended = run(*arguments, "--demo", stdout=full)
+        ended = run(*words.split(), stdout=full)
     assert ended.returncode == 2
     assert ended.stderr == b"cuzktop: can't write the output: no space left on device\n"
 
@@ -563,6 +566,16 @@ def test_a_part_that_can_t_be_reported_is_said(
 ) -> None:
     assert main(["report", str(log), *words]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_picture_of_what_comes_after_the_log_is_none(
+    more: tuple[str, ...], log: Path, capsys: Written
+) -> None:
+    assert main(["snapshot", str(log), "--since", "2099-01-01", *more]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "has no line in that time" in err
 
 
 def test_only_a_plain_file_can_be_reported_in_part(tmp_path: Path, capsys: Written) -> None:
