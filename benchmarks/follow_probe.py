@@ -54,7 +54,8 @@ def main() -> int:
     parser.add_argument("log", type=Path)
     parser.add_argument("--model", action="store_true", help="with the engine behind it")
     options = parser.parse_args()
-    scanner, inbox, picture = LogScanner(), Inbox(), TimedPicture()
+    scanner, picture = LogScanner(), TimedPicture()
+    inbox = Inbox(picture)
     tail = LogTail(options.log, scanner, inbox.emit, clock=wall_ms)
     engine = Engine(
         picture,

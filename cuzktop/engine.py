@@ -1,13 +1,13 @@
-"""Drain, fold, publish, until told to stop: the thread that owns the picture."""
+"""Between sources and views: events are folded into the picture, and frames of it published."""
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from cuzktop.bell import Bell
 from cuzktop.dataclass import replace
 from cuzktop.events import Event, SourceNote
 from cuzktop.frame import Alert, Frame, Source
@@ -19,39 +19,56 @@ LEAST_INTERVAL_S = 0.1
 FIRST_S = 0.2  # nobody should wait a whole interval for the first picture with the log in it
 BEHIND_MS = 3000.0  # a log whose newest line is so old when it comes is being caught up with
 ERROR_PAUSE_S = 1.0  # after one of our own errors: it may come again at once
-MOST_WAITING = 16  # batches: a block of the log is hundreds of events, a large log gigabytes
-ROOM_S = 0.005
-BATCHES_A_FRAME = 64  # while a large log is read, a frame comes after so many blocks at the latest
 
 
-class Inbox(queue.SimpleQueue[Batch]):
-    """What sources put batches of events into."""
+class Inbox:
+    """Where sources bring batches of events: whoever brings one folds it into the picture.
 
-    def __init__(self) -> None:
+    So a line is in the model as soon as it is read, no thread is woken for it, and a source that
+    is faster than the folding waits. One at a time is at the picture; a frame's turn is the next
+    that comes free, however many batches follow each other.
+    """
+
+    def __init__(self, picture: Picture) -> None:
         """Nothing has come."""
-        super().__init__()
+        self._picture = picture
+        self._turn = threading.Lock()  # held by who works with the picture
+        self._next = threading.Lock()  # held by a frame that waits for its turn
         self._beside: deque[Batch] = deque()
-        self._closed = threading.Event()
+        self._bell = Bell()
+        self.failure: Exception | None = None  # the latest in folding; not a source's fault
 
     def emit(self, batch: Batch) -> None:
-        """Add a batch; a source that is faster than the engine waits until it has caught up."""
-        super().put(batch)
-        while self.qsize() > MOST_WAITING and not self._closed.wait(ROOM_S):
+        """Fold a batch in. Raises nothing: what goes wrong is a `failure`."""
+        with self._next:
             pass
+        with self._turn:
+            self._fold(batch)
 
-    def close(self) -> None:
-        """Nothing is taken any more: let no source wait."""
-        self._closed.set()
-        self.put(())
+    def _fold(self, batch: Batch) -> None:
+        try:
+            self._picture.feed(batch)
+        except Exception as error:  # noqa: BLE001 (the engine raises it)
+            self.failure = error
 
     def lay_beside(self, batch: Batch) -> None:
-        """Add a batch that can wait for the next frame: nobody is woken for it."""
+        """Add a batch that can wait for the next frame."""
         self._beside.append(batch)
 
-    def take_beside(self) -> Iterator[Batch]:
-        """What was laid beside, the oldest first."""
-        while self._beside:
-            yield self._beside.popleft()
+    def look(self, make: Callable[[], Frame]) -> Frame:
+        """The frame that `make` makes of the picture, in which all is that has come."""
+        with self._next, self._turn:
+            while self._beside:
+                self._fold(self._beside.popleft())
+            return make()
+
+    def wait(self, timeout_s: float) -> None:
+        """Let batches come for so long, or until `wake`."""
+        self._bell.wait(timeout_s)
+
+    def wake(self) -> None:
+        """End a wait."""
+        self._bell.ring()
 
 
 class LogCounts(Protocol):
@@ -65,7 +82,7 @@ class LogCounts(Protocol):
 
 
 class Engine(threading.Thread):
-    """Takes events out of `inbox`, keeps the picture, and publishes a frame every `interval_s`.
+    """Publishes a frame of `picture`, into which `inbox` folds, every `interval_s`.
 
     `clock` gives wall-clock milliseconds (a replay's own), `monotonic_s` the seconds that paces
     go by; `age_ms` is how long ago the log last grew when reading began. `glance` gives a picture
@@ -109,12 +126,12 @@ class Engine(threading.Thread):
     def stop(self) -> None:
         """End the thread after what it is doing."""
         self._stopped.set()
-        self._inbox.close()
+        self._inbox.wake()
 
     def set_interval(self, interval_s: float) -> None:
-        """Publish every `interval_s` seconds from the next frame on."""
+        """Publish every `interval_s` seconds from the latest frame on."""
         self.interval_s = max(LEAST_INTERVAL_S, interval_s)
-        self._inbox.put(())
+        self._inbox.wake()
 
     def progress(self, read_bytes: int, total_bytes: int) -> None:
         """The first read has come so far; called by the log's source."""
@@ -140,9 +157,9 @@ class Engine(threading.Thread):
         """Show an error of our own as long as it lasts: in the picture, or over the last one."""
         if text != self._told:
             self._told = text
-            self._picture.feed([SourceNote(self._clock(), "error", text)])
+            self._inbox.emit([SourceNote(self._clock(), "error", text)])
         try:
-            frame = self.frame()
+            frame = self._inbox.look(self.frame)
         except Exception:  # noqa: BLE001 (it is what is being told)
             frame = self._latest or Frame(source=Source(path=self._path))
             source = replace(frame.source, note=text)
@@ -151,27 +168,19 @@ class Engine(threading.Thread):
         self._publish(frame)
 
     def step(self) -> None:
-        """Fold in what comes within one interval, then publish a frame."""
+        """Let one interval pass, then publish a frame."""
         interval_s = self.interval_s
         if self._latest is None or self._filling:
             interval_s = min(FIRST_S, interval_s)
-        due = self._monotonic_s() + interval_s
-        batches = 0
-        while True:
-            left = due - self._monotonic_s()
-            try:
-                batch = self._inbox.get(timeout=max(0.0, min(left, self.interval_s)))
-            except queue.Empty:
-                break
+        begun = self._monotonic_s()
+        while (left := begun + min(interval_s, self.interval_s) - self._monotonic_s()) > 0.0:
+            self._inbox.wait(left)
             if self._stopped.is_set():
                 return
-            self._picture.feed(batch)
-            batches += 1
-            if left <= 0 or (self.read_pct is not None and batches >= BATCHES_A_FRAME):
-                break
-        for batch in self._inbox.take_beside():
-            self._picture.feed(batch)
-        self._latest = self.frame()
+        failure, self._inbox.failure = self._inbox.failure, None
+        if failure is not None:
+            raise failure
+        self._latest = self._inbox.look(self.frame)
         self._publish(self._latest)
 
     def frame(self) -> Frame:

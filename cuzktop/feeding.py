@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
+from cuzktop.bell import End
 from cuzktop.deck import Deck, Junction, Tape
 from cuzktop.engine import Engine, Inbox
 from cuzktop.errors import SourceUnreadableError
@@ -69,10 +69,10 @@ class Feeding:
         self._settings, self._log = settings, log
         self._wall_ms, self._monotonic_s = wall_ms, monotonic_s
         self._samples = samples
-        self._stop = threading.Event()
-        self._inbox = Inbox()
+        self._stop = End()
         self._scanner = LogScanner()
         self._picture = Picture(window_s=settings.window_s, pace_ms=PACE_MS)
+        self._inbox = Inbox(self._picture)
         self._picture.book = self._scanner.book = LogBook()
         self._played = settings.demo is not None or is_recording
         self._status = None if self._played else status
@@ -82,12 +82,12 @@ class Feeding:
             self._junction,
             log=title,
             wall_ms=wall_ms,
-            on_failure=lambda text: self._inbox.put([SourceNote(wall_ms(), "error", text)]),
+            on_failure=lambda text: self._inbox.lay_beside([SourceNote(wall_ms(), "error", text)]),
         )
         self._emit = self._tape.emitting(self._inbox.emit)
         self.deck = Deck(tape=self._tape)
         if log.unsure:
-            self._inbox.put([SourceNote(wall_ms(), "warning", log.note)])
+            self._inbox.lay_beside([SourceNote(wall_ms(), "warning", log.note)])
         self._source = self._source_of(settings, log)
         self._engine = Engine(
             self._picture,

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-import queue
+import itertools
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cuzktop import engine as engine_module
-from cuzktop.engine import BATCHES_A_FRAME, FIRST_S, LEAST_INTERVAL_S, MOST_WAITING, Engine, Inbox
-from cuzktop.events import EngineStarted, Event, GpuSampled, SourceNote, SynthStarted, WorkerStarted
+from cuzktop.engine import FIRST_S, LEAST_INTERVAL_S, Engine, Inbox
+from cuzktop.events import (
+    EngineStarted,
+    Event,
+    GpuSampled,
+    LogEvent,
+    SourceNote,
+    SynthStarted,
+    WorkerStarted,
+)
 from cuzktop.frame import Frame
-from cuzktop.parse.scanner import Counts
+from cuzktop.parse.scanner import Counts, LogScanner
 from cuzktop.picture import Picture
+from cuzktop.sources.log_tail import LogTail
 from cuzktop.sources.sink import Singles
 
 START_MS = 1_771_488_751_442.0  # a wall clock
@@ -25,20 +36,25 @@ START_MS = 1_771_488_751_442.0  # a wall clock
 class Stage(Inbox):
     """An inbox whose batches come at given seconds of a clock that stands still between them."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, picture: Picture) -> None:
+        super().__init__(picture)
         self.now_s = 0.0
         self.coming: deque[tuple[float, Sequence[Event]]] = deque()
+        self.woken = False
 
-    def get(self, block: bool = True, timeout: float | None = None) -> Sequence[Event]:  # noqa: ARG002, FBT001, FBT002 - queue's signature
-        """The next batch, if it comes within `timeout`; time passes until then."""
-        assert timeout is not None
-        if self.coming and self.coming[0][0] <= self.now_s + timeout:
+    def wait(self, timeout_s: float) -> None:
+        """Fold what comes within `timeout_s`; time passes until then."""
+        until_s = self.now_s + timeout_s
+        while self.coming and self.coming[0][0] <= until_s and not self.woken:
             at_s, batch = self.coming.popleft()
             self.now_s = max(self.now_s, at_s)
-            return batch
-        self.now_s += timeout
-        raise queue.Empty
+            self.emit(batch)
+        if not self.woken:
+            self.now_s = until_s
+        self.woken = False
+
+    def wake(self) -> None:
+        self.woken = True
 
     def monotonic_s(self) -> float:
         return self.now_s
@@ -62,10 +78,10 @@ class Scene:
         age_ms: float | None = None,
         picture: Picture | None = None,
     ) -> None:
-        self.inbox = Stage()
+        self.picture = picture or Picture()
+        self.inbox = Stage(self.picture)
         self.counts = Counts()
         self.frames: list[tuple[float, Frame]] = []
-        self.picture = picture or Picture()
         self.on_frame: Callable[[Frame], None] = lambda _: None
         self.engine = Engine(
             self.picture,
@@ -119,13 +135,14 @@ def test_many_batches_do_not_make_more_frames_than_asked_for() -> None:
 def test_a_large_log_is_shown_while_it_is_read() -> None:
     scene = Scene(interval_s=60.0, age_ms=0.0)
     scene.engine.progress(0, 64_000_000)
-    scene.come(*((0.001 * n, synth(n)) for n in range(3 * BATCHES_A_FRAME)))
+    scene.come(*((0.0015 + 0.002 * n, synth(n)) for n in range(300)))
     for n in range(1, 4):
         scene.engine.progress(n * 16_000_000, 64_000_000)
         scene.engine.step()
+    assert scene.times == [0.2, 0.4, 0.6]
     assert [frame.source.read_pct for _, frame in scene.frames] == [25.0, 50.0, 75.0]
     shown = [len(frame.syntheses) for _, frame in scene.frames]
-    assert shown == [n * BATCHES_A_FRAME for n in (1, 2, 3)]
+    assert shown == [100, 200, 300]
     scene.engine.progress(64_000_000, 64_000_000)
     assert scene.engine.frame().source.read_pct is None
 
@@ -165,32 +182,15 @@ def test_a_new_interval_counts_from_the_next_frame_on(asked: float, given: float
     assert scene.times == [FIRST_S, *(pytest.approx(FIRST_S + n * given) for n in (1, 2))]
 
 
-def test_a_shorter_interval_does_not_wait_for_the_longer_one_to_end() -> None:
+def test_a_shorter_interval_does_not_wait_for_the_longer_one_to_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     scene = Scene(interval_s=60.0)
     scene.engine.step()
-
-    def shorten() -> Iterable[Event]:
-        scene.engine.set_interval(0.5)
-        return ()
-
-    scene.come((5.0, _Lazy(shorten)))
+    monkeypatch.setattr(scene.picture, "feed", lambda _: scene.engine.set_interval(0.5))
+    scene.come((5.0, ()))
     scene.engine.step()
-    assert scene.times[1] == pytest.approx(5.5)
-
-
-class _Lazy(Sequence[Event]):
-    """A batch that does something when it is looked at."""
-
-    def __init__(self, effect: Callable[[], Iterable[Event]]) -> None:
-        self._effect = effect
-
-    def __len__(self) -> int:
-        return 0
-
-    def __getitem__(self, index: object) -> Event:  # type: ignore[override]
-        for event in self._effect():
-            return event
-        raise IndexError(index)
+    assert scene.times == [FIRST_S, 5.0]
 
 
 # ---------------------------------------------------------------- what is known of the log
@@ -349,17 +349,8 @@ def test_stop_ends_it() -> None:
 
 def test_stop_wakes_a_thread_that_waits() -> None:
     """The true inbox and a long interval: ending must not take that long."""
-    inbox, frames = Inbox(), list[Frame]()
-    engine = Engine(
-        Picture(),
-        inbox,
-        frames.append,
-        clock=lambda: START_MS,
-        monotonic_s=lambda: 0.0,
-        counts=Counts(),
-        path="daemon.log",
-        interval_s=3600.0,
-    )
+    frames = list[Frame]()
+    engine = real_engine(Picture(), frames.append, interval_s=3600.0)
     engine._latest = Frame()  # the first frame is out
     engine.start()
     engine.stop()
@@ -376,27 +367,105 @@ def test_readings_wait_for_the_next_frame_and_wake_nobody() -> None:
     assert scene.frames[0][1].source.note == "no readings"
 
 
-def test_a_source_that_is_faster_than_the_engine_waits_for_it() -> None:
-    inbox = Inbox()
-    source = threading.Thread(target=lambda: list(map(inbox.emit, map(synth, range(100)))))
+# ---------------------------------------------------------------- several threads
+
+
+def real_engine(
+    picture: Picture,
+    publish: Callable[[Frame], None],
+    *,
+    inbox: Inbox | None = None,
+    interval_s: float = LEAST_INTERVAL_S,
+) -> Engine:
+    """An engine on the true clock."""
+    return Engine(
+        picture,
+        inbox or Inbox(picture),
+        publish,
+        clock=lambda: START_MS,
+        monotonic_s=time.monotonic,
+        counts=Counts(),
+        path="daemon.log",
+        interval_s=interval_s,
+    )
+
+
+def test_a_source_that_never_pauses_holds_up_no_frame_and_no_end() -> None:
+    """A log of gigabytes is being read: batch follows batch."""
+    picture, frames, several = Picture(), list[Frame](), threading.Event()
+    inbox, numbers = Inbox(picture), itertools.count()
+
+    def publish(frame: Frame) -> None:
+        frames.append(frame)
+        if len(frames) == 4:
+            several.set()
+
+    def bring() -> None:
+        while not several.is_set():
+            inbox.emit(synth(next(numbers)))
+
+    engine = real_engine(picture, publish, inbox=inbox)
+    source = threading.Thread(target=bring, daemon=True)
     source.start()
-    taken = [inbox.get(timeout=60.0) for _ in range(50)]
-    assert inbox.qsize() <= MOST_WAITING + 1
-    inbox.close()
+    engine.start()
+    assert several.wait(60.0)
+    engine.stop()
+    engine.join(60.0)
     source.join(60.0)
+    assert not engine.is_alive()
     assert not source.is_alive()
-    taken += [inbox.get_nowait() for _ in range(51)]
-    assert [batch for batch in taken if batch] == [synth(n) for n in range(100)]
 
 
-def test_single_events_reach_the_same_inbox() -> None:
-    inbox = Inbox()
-    inbox.emit(synth(0))
-    Singles(inbox.emit).put(SourceNote(0.0, "info", "back"))
-    assert [inbox.get_nowait(), inbox.get_nowait()] == [
-        synth(0),
-        [SourceNote(0.0, "info", "back")],
-    ]
+def test_nothing_is_folded_in_while_a_frame_is_made() -> None:
+    """A frame is of one moment: what comes meanwhile is in the next one."""
+    picture = Picture()
+    inbox = Inbox(picture)
+    source = threading.Thread(target=lambda: inbox.emit(synth(1)))
+    seen = []
+
+    def make() -> Frame:
+        source.start()
+        source.join(0.05)
+        seen.append(len(picture.model.run.jobs))
+        return Frame()
+
+    inbox.look(make)
+    source.join(60.0)
+    assert seen == [0]
+    assert len(picture.model.run.jobs) == 1
+
+
+def test_a_log_on_a_dead_server_holds_up_no_frame(tmp_path: Path) -> None:
+    """A read that never comes back, as from NFS: readings and keys go on."""
+    dead, released = threading.Event(), threading.Event()
+
+    class Dead(LogScanner):
+        def feed(self, data: bytes) -> list[LogEvent]:
+            dead.set()
+            released.wait(60.0)
+            return super().feed(data)
+
+    (tmp_path / "d.log").write_bytes(b"TIMELINE,1,SYNTH_START,j,partition=0\n")
+    picture, frames, several = Picture(), list[Frame](), threading.Event()
+    inbox = Inbox(picture)
+    tail = LogTail(tmp_path / "d.log", Dead(), inbox.emit, clock=lambda: START_MS)
+
+    def publish(frame: Frame) -> None:
+        frames.append(frame)
+        if dead.is_set() and len(frames) >= 3:
+            several.set()
+
+    engine = real_engine(picture, publish, inbox=inbox)
+    tail.start()
+    engine.start()
+    try:
+        assert several.wait(60.0)
+    finally:
+        released.set()
+        tail.stop()
+        engine.stop()
+        tail.join(60.0)
+        engine.join(60.0)
 
 
 def test_what_is_still_being_read_is_not_taken_for_the_present() -> None:

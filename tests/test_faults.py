@@ -37,7 +37,7 @@ class Box:
         self.now_s = 0.0
         self.scanner, self.picture = LogScanner(), Picture()
         self.picture.book = self.scanner.book = LogBook()
-        inbox = Inbox()
+        inbox = Inbox(self.picture)
         self.tail = LogTail(
             path, self.scanner, inbox.emit, clock=self.wall_ms, on_idle=self.scanner.half_line
         )

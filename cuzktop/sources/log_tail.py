@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from cuzktop.bell import End
 from cuzktop.dataclass import NamedTuple
 from cuzktop.events import Event, SourceNote
 from cuzktop.settings import LOG_POLL_S, READ_BLOCK_BYTES, START_BACK_BYTES, START_BACK_MS, Since
@@ -362,7 +363,7 @@ class LogTail(threading.Thread):
         self._parser = parser
         self._emit = emit
         self._clock = clock
-        self._stopped = threading.Event()
+        self._stopped = End()
         self._wait = wait or self._stopped.wait
         self._poll_s = poll_s
         self._on_progress = on_progress

@@ -95,8 +95,9 @@ class BadReader:
 
 async def test_keys_are_answered_whatever_the_driver_does() -> None:
     app = CuzktopApp()
-    reader, stop, inbox = BadReader(), threading.Event(), Inbox()
+    reader, stop = BadReader(), threading.Event()
     scanner, picture = LogScanner(), Picture()
+    inbox = Inbox(picture)
     picture.feed(scanner.feed(log_bytes()))
     run = picture.model.run
     assert run.epoch_us is not None
