@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import os
 import signal
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -17,7 +17,6 @@ from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
 from textual.filter import LineFilter
-from textual.message import Message
 from textual.reactive import var
 from textual.screen import Screen
 
@@ -89,19 +88,8 @@ class CuzktopApp(App[None]):
         ),
     ]
 
-    frame: var[Frame] = var(EMPTY)
     paused: var[bool] = var(False, toggle_class="-paused")  # noqa: FBT003 - the value itself
     interval_s: var[float] = var(1.0)
-
-    @dataclass
-    class FrameReady(Message):
-        """A new frame; a later one takes its place if the terminal is slow."""
-
-        frame: Frame
-
-        def can_replace(self, message: Message) -> bool:
-            """Skip frames that were not drawn in time."""
-            return isinstance(message, CuzktopApp.FrameReady)
 
     def __init__(
         self,
@@ -141,14 +129,16 @@ class CuzktopApp(App[None]):
         self.set_class(not colour, "-no-colour")
         self.set_class(self.ascii_only, "-ascii")
         self.deck: Deck | None = None
-        self._latest = EMPTY
+        self.frame = EMPTY  # what is shown
+        self._latest = EMPTY  # what was published last
+        self._call: Callable[[], object] | None = None  # has the latest frame taken up
+        self._called = False
         self.selected: PartitionKey | None = None
         self._moment: float | None = None  # of what is selected, or the time line's cursor
         self._panels: dict[str, Overview | View] = {}
         self._view = "overview"
         self._footer: FooterPanel | None = None
         self._prompt: Prompt | None = None
-        self.brush = Brush()
         self._said_at = 0
         self._preferences_file = preferences_file or preferences.user_file()
         self._preferences, self._notice = preferences.load(self._preferences_file)
@@ -204,6 +194,13 @@ class CuzktopApp(App[None]):
 
     async def on_mount(self) -> None:
         """Start what waits for the screen."""
+        self._call = partial(
+            asyncio.get_running_loop().call_soon_threadsafe,
+            self._take_up,
+            context=contextvars.copy_context(),  # in it, Textual finds the app
+        )
+        if self._called:
+            self._call()
         if self.on_interval is not None and self.interval_s == self._preferences.interval_s:
             self.on_interval(self.interval_s)
         if self._preferences.view is not None:
@@ -228,7 +225,8 @@ class CuzktopApp(App[None]):
         return bool(self.screen_stack) and self.screen_stack[0].is_attached
 
     def on_unmount(self) -> None:
-        """Give the signals back."""
+        """Give the signals back, and show nothing more."""
+        self._call = None
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
@@ -254,26 +252,41 @@ class CuzktopApp(App[None]):
     # ------------------------------------------------------------------------------ frames
 
     def publish(self, frame: Frame) -> None:
-        """Show `frame`. Safe from any thread."""
-        self.post_message(self.FrameReady(frame))
+        """Show `frame`, or what comes after it before it can be shown. Safe from any thread."""
+        self._latest = frame
+        if self._called:
+            return
+        self._called = True
+        call = self._call
+        if call is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended just now
+                call()
 
-    @on(FrameReady)
-    def show(self, message: FrameReady) -> None:
-        """Draw a new frame, or while paused count what happened since."""
-        self._latest = message.frame
-        if self.paused:
-            self._count_behind()
-        else:
-            self.frame = message.frame
+    def _take_up(self) -> None:
+        """Draw the latest frame, or while paused count what happened since.
 
-    def watch_frame(self, frame: Frame) -> None:
+        Called by the loop itself: a message would go through five times as much of Textual.
+        """
+        self._called = False
+        if self._call is None:
+            return  # the program is being left
+        try:
+            if self.paused:
+                self._count_behind()
+            else:
+                self._show(self._latest)
+        except Exception as error:  # noqa: BLE001 - as if it had come from a message
+            self._handle_exception(error)
+
+    def _show(self, frame: Frame) -> None:
         """Give the frame to the view that is seen and to the footer; the others cost nothing."""
+        self.frame = frame
         self._show_deck()
-        self.brush.wet = self._lies_open()
+        brush = Brush(self.screen_stack[0]) if self._lies_open() else None
         for panel in (self._panels.get(self._view), self._footer):
             if panel is not None:
-                panel.frame = frame
-        written = self.brush.take()
+                panel.show(frame, brush)
+        written = "" if brush is None else brush.written()
         if written and self._driver is not None:
             begin, end = AT_ONCE if self._sync_available else ("", "")
             self._driver.write(begin + written + end)
@@ -298,7 +311,7 @@ class CuzktopApp(App[None]):
         if not self.is_running or not self.screen_stack:
             return
         if not self.paused:
-            self.frame = self._latest
+            self._show(self._latest)
         self._count_behind()
 
     # ------------------------------------------------------------------------------ actions
@@ -426,7 +439,7 @@ class CuzktopApp(App[None]):
         self._view = name
         self._unsay(self._said_at)  # it was about the view before
         before.display = False
-        panel.frame = self.frame
+        panel.show(self.frame)
         panel.follow(self.selected)
         panel.show_moment(self._moment)
         panel.display = True

@@ -19,6 +19,7 @@ from cuzktop.settings import Settings
 from cuzktop.tui.app import CuzktopApp
 from cuzktop.tui.views.diagnosis import content
 from cuzktop.tui.widgets.activity import ActivityPanel
+from cuzktop.tui.widgets.brush import Brush
 from cuzktop.tui.widgets.footer import FooterPanel
 from cuzktop.tui.widgets.gpus import GpusPanel
 from cuzktop.tui.widgets.jobs import JobsPanel
@@ -89,9 +90,37 @@ async def test_frames_may_come_from_another_thread_and_before_the_screen() -> No
         assert "HERDING" in screen_text(app)
 
 
-async def test_a_slow_terminal_skips_frames() -> None:
-    first, second = CuzktopApp.FrameReady(busy()), CuzktopApp.FrameReady(herd())
-    assert first.can_replace(second)
+async def test_a_slow_terminal_skips_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        shown: list[Frame] = []
+        show_footer = FooterPanel.show
+
+        def spy(self: FooterPanel, frame: Frame, brush: Brush | None = None) -> None:
+            shown.append(frame)
+            show_footer(self, frame, brush)
+
+        monkeypatch.setattr(FooterPanel, "show", spy)
+        frames = busy(), herd()
+        for frame in frames:
+            app.publish(frame)
+        await pilot.pause()
+        assert shown == [frames[1]]
+        assert "HERDING" in screen_text(app)
+
+
+async def test_a_fault_while_drawing_ends_the_program_with_its_cause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_self: VerdictPanel, _frame: Frame, _brush: Brush | None = None) -> None:
+        raise ZeroDivisionError
+
+    app = CuzktopApp()
+    monkeypatch.setattr(VerdictPanel, "show", fail)
+    with pytest.raises(ZeroDivisionError):
+        async with app.run_test(size=(80, 24)) as pilot:
+            await show(pilot, busy())
+    assert isinstance(app.failure, ZeroDivisionError)
 
 
 async def test_the_same_picture_again_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -576,7 +605,7 @@ def written_to(grid: Grid, text: str) -> None:
                 grid[y, x + more] = char, colours
             x += cell_len(char)
         else:
-            colours = "" if sent in ("", "0") else sent
+            colours = sent.removeprefix("0").removeprefix(";")
 
 
 def drawn_by_textual(app: CuzktopApp) -> Grid:

@@ -22,6 +22,7 @@ from cuzktop.tui.views.jobs import JobsView
 from cuzktop.tui.views.log import LogView
 from cuzktop.tui.views.partitions import PartitionsView
 from cuzktop.tui.views.timeline import TimelineView
+from cuzktop.tui.widgets.brush import Brush
 from cuzktop.tui.widgets.footer import FooterPanel
 from cuzktop.tui.widgets.lines import Lines
 from cuzktop.tui.widgets.partitions import PartitionsPanel
@@ -114,9 +115,9 @@ async def test_each_view_has_its_number_and_hidden_ones_draw_nothing(
         drawn: list[str] = []
         redraw = Lines.redraw
 
-        def spy(self: Lines) -> None:
+        def spy(self: Lines, brush: Brush | None = None) -> None:
             drawn.append(self.id or "")
-            redraw(self)
+            redraw(self, brush)
 
         monkeypatch.setattr(Lines, "redraw", spy)
         await show(pilot, replace(busy(), now_ms=460_000.0))

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from textual import events
-from textual.reactive import var
 from textual.widget import Widget
 
 from cuzktop.frame import Frame, PartitionRow
@@ -145,7 +144,7 @@ class Searching:
 class Jumping(Widget):
     """The keys of a view that has partitions among which to jump."""
 
-    frame: var[Frame]
+    frame: Frame
     among: ClassVar[str] = "partition"  # what is looked through, in the sentence that none fits
 
     def jump(self, fits: Callable[[PartitionRow], bool], by: int, nothing: str) -> None:

@@ -16,6 +16,7 @@ from cuzktop.tui.messages import TextOpened
 from cuzktop.tui.rows import PartitionKey
 from cuzktop.tui.sgr import SEVERITY, coloured, plain, severity
 from cuzktop.tui.views.base import Searching, View
+from cuzktop.tui.widgets.brush import Brush
 from cuzktop.tui.widgets.cells import Line, Span, clean, clip, title, width_of
 from cuzktop.tui.widgets.empty import NOTHING, sentence
 
@@ -226,10 +227,10 @@ class LogView(View, Searching):
 
     # ------------------------------------------------------------ drawing
 
-    def watch_frame(self) -> None:
+    def show(self, frame: Frame, brush: Brush | None = None) -> None:
         """Go to the end that the book has now: it grows on while the picture is frozen."""
-        self._end = lines_end(self.frame)
-        super().watch_frame()
+        self._end = lines_end(frame)
+        super().show(frame, brush)
 
     @property
     def wanted(self) -> Wanted:

@@ -8,7 +8,7 @@ the lines before and tested without a terminal. Widths are in cells: a wide char
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from rich.cells import cell_len, set_cell_size
@@ -129,6 +129,11 @@ _NARROW = re.compile(
 ).fullmatch
 
 
+def _all_narrow(text: str) -> bool:
+    """Whether each character is known to take one cell."""
+    return text.isascii() or _NARROW(text) is not None
+
+
 def width_of(text: str) -> int:
     """The cells that `text` takes."""
     return len(text) if text.isascii() or _NARROW(text) else cell_len(text)
@@ -234,7 +239,9 @@ def differences(old: Line, new: Line) -> list[tuple[int, Line]]:
     Where the spans of both stand at the same cells, only those that differ; else all from the
     first that differs to the last.
     """
-    found = _span_by_span(old, new) if len(old) == len(new) else None
+    narrow = _all_narrow("".join([text for text, _ in (*old, *new)]))
+    measure = len if narrow else width_of
+    found = _span_by_span(old, new, measure) if len(old) == len(new) else None
     if found is not None:
         return found
     same = 0
@@ -249,39 +256,45 @@ def differences(old: Line, new: Line) -> list[tuple[int, Line]]:
     return [(line_width(new[:same]), new[same : len(new) - behind])]
 
 
-def _span_by_span(old: Line, new: Line) -> list[tuple[int, Line]] | None:
+def _span_by_span(
+    old: Line, new: Line, measure: Callable[[str], int]
+) -> list[tuple[int, Line]] | None:
     """See `differences`; None where the spans stand at other cells."""
     found: list[tuple[int, Line]] = []
     at = 0
-    joined = False  # the span before differs, too
-    for one, other in zip(old, new, strict=True):
-        width = width_of(other[0])
-        if one == other:
-            joined = False
-        elif width_of(one[0]) != width:
+    first, begun = -1, 0  # of the spans that differ, up to here; -1: the one before doesn't
+    for index, (one, other) in enumerate(zip(old, new, strict=True)):
+        width = measure(other[0])
+        if one is other or one == other:
+            if first >= 0:
+                found.append((begun, new[first:index]))
+                first = -1
+        elif measure(one[0]) != width:
             return None
-        elif joined:
-            found[-1] = (found[-1][0], (*found[-1][1], other))
-        else:
-            found.append((at, (other,)))
-            joined = True
+        elif first < 0:
+            first, begun = index, at
         at += width
+    if first >= 0:
+        found.append((begun, new[first:]))
     return found
 
 
 def clip(line: Iterable[Span], width: int) -> Line:
     """`line` in exactly `width` cells; what is cut leaves an ellipsis."""
+    whole = [span for span in line if span[0]]
+    text = "".join([text for text, _ in whole])
+    if len(text) == width and _all_narrow(text):
+        return tuple(whole)
     spans: list[Span] = []
     left = width
-    for text, style in line:
+    for text, style in whole:
         cells = width_of(text)
         if cells > left:
             if left > 0:
                 spans.append((fit(text, left), style))
             return tuple(spans)
-        if cells:
-            spans.append((text, style))
-            left -= cells
+        spans.append((text, style))
+        left -= cells
     if left > 0:
         spans.append((" " * left, "text"))
     return tuple(spans)

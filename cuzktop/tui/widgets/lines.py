@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from cuzktop.frame import Frame
 from cuzktop.tui.palette import look
-from cuzktop.tui.widgets.brush import Brush
+from cuzktop.tui.widgets.brush import PLAIN, Brush
 from cuzktop.tui.widgets.cells import Line, differences, line_width, to_ascii
 
 EMPTY = Frame()
@@ -37,22 +37,12 @@ class Lines(Widget):
         super().__init__(id=id)
         self.ascii_only = ascii_only
         self.placed = True  # the overview leaves out what has no room
-        self._frame = EMPTY
+        self.frame = EMPTY  # what is shown
         self._lines: list[Line] = []
-        self._drawn: tuple[Frame, int, int] | None = None
+        self._shape: tuple[int, int] | None = None  # that the lines were made for; None: not yet
         self._made_of: object = None
         self._rich_styles: dict[str, Style] = {}
-        self._escapes: dict[str, tuple[str, str]] = {}
-
-    @property
-    def frame(self) -> Frame:
-        """What is shown; a new one is drawn at once."""
-        return self._frame
-
-    @frame.setter
-    def frame(self, frame: Frame) -> None:
-        self._frame = frame
-        self.watch_frame()
+        self._inks: dict[str, str] = {}
 
     def draw(self, frame: Frame, width: int, height: int) -> Sequence[Line]:
         """At most `height` lines, each exactly `width` cells wide; missing ones stay blank."""
@@ -67,75 +57,70 @@ class Lines(Widget):
         """What of a frame the lines are made of: as long as it is equal, they are as well."""
         return frame
 
-    def watch_frame(self) -> None:
-        """Draw the new frame if it can be seen and tells this panel something new."""
-        if self._drawn is not None and self.made_of(self._frame) == self._made_of:
-            self._drawn = (self._frame, *self._drawn[1:])
-        else:
-            self.redraw()
+    def show(self, frame: Frame, brush: Brush | None = None) -> None:
+        """Draw a new frame if it can be seen and tells this panel something new."""
+        self.frame = frame
+        if self._shape is None or self.made_of(frame) != self._made_of:
+            self.redraw(brush)
 
-    def redraw(self) -> None:
-        """Make the lines again and refresh the rows that differ from what is shown."""
-        width, height = self.size
+    def redraw(self, brush: Brush | None = None) -> None:
+        """Make the lines again, and write those that differ with the brush, or refresh them."""
+        left, top, width, height = self.region if brush is None else brush.place(self)
         if not self.placed or width <= 0 or height <= 0:
-            self._drawn = None
+            self._shape = None
             return
-        if self._drawn is None or self._drawn[1:] != (width, height):
-            self._draw_all()
+        if self._shape != (width, height):
+            self._draw_all(width, height)
             self.refresh()
             return
         before = self._lines
-        self._draw_all()
+        self._draw_all(width, height)
         changed = [
-            (y, at, piece)
+            (y, differences(old, new))
             for y, (old, new) in enumerate(zip(before, self._lines, strict=True))
-            if old != new
-            for at, piece in differences(old, new)
+            if old is not new and old != new
         ]
         if not changed:
             return
-        brush = getattr(self.app, "brush", None)
-        if isinstance(brush, Brush) and brush.wet:
-            first, last = changed[0][0], changed[-1][0]
-            # For the next time that Textual draws all.
-            self._styles_cache.set_dirty(Region(0, first, width, last - first + 1))
-            left, top = self.region.offset
-            for y, at, piece in changed:
-                brush.move(left + at, top + y)
-                for name, text in self._runs(piece):
-                    brush.write(text, self._escape(name))
-        else:
-            self.refresh(*[Region(at, y, line_width(piece), 1) for y, at, piece in changed])
+        if brush is None:
+            self.refresh(
+                *[Region(at, y, line_width(it), 1) for y, pieces in changed for at, it in pieces]
+            )
+            return
+        # For the next time that Textual draws all.
+        first, last = changed[0][0], changed[-1][0]
+        self._styles_cache.set_dirty(Region(0, first, width, last - first + 1))
+        for y, pieces in changed:
+            brush.write(left, top + y, self._printed(pieces), self._ink)
 
     def draw_anew(self) -> None:
         """Make and refresh all lines, whatever was shown."""
-        self._drawn = None
+        self._shape = None
         self.redraw()
 
     def on_show(self) -> None:
         """Catch up with the frames that came while there was no room."""
         self.draw_anew()
 
-    def _draw_all(self) -> None:
-        width, height = self.size
+    def _draw_all(self, width: int, height: int) -> None:
         lines = list(self.draw(self.frame, width, height)[:height])
         lines.extend([((" " * width, "text"),)] * (height - len(lines)))
         self._lines = lines
-        self._drawn = (self.frame, width, height)
+        self._shape = width, height
         self._made_of = self.made_of(self.frame)
 
     def render_line(self, y: int) -> Strip:
         """One row as a strip, in the colours of the style sheet."""
         width, height = self.size
-        if self._drawn != (self.frame, width, height):
-            self._draw_all()
+        if self._shape != (width, height):
+            self._draw_all(width, height)
         if y >= len(self._lines):
             return Strip.blank(width)
         runs = self._runs(self._lines[y])
         return Strip([Segment(text, self._style(name)) for name, text in runs], width)
 
     def _runs(self, line: Line) -> Iterator[tuple[str, str]]:
-        """Each style and its text; neighbours of one style cost one escape sequence."""
+        """Each style and its text; neighbours of one style are one segment."""
         for name, spans in groupby(line, key=itemgetter(1)):
             text = "".join([text for text, _ in spans])
             yield name, to_ascii(text) if self.ascii_only else text
@@ -143,20 +128,26 @@ class Lines(Widget):
     def notify_style_update(self) -> None:
         """Forget the colours when the style sheet or the theme changes."""
         self._rich_styles = {}
-        self._escapes = {}
+        self._inks = {}
         super().notify_style_update()
 
-    def _escape(self, name: str) -> tuple[str, str]:
-        """What the terminal is sent before and behind a text of style `name`."""
-        escape = self._escapes.get(name)
-        if escape is None:
+    def _printed(self, pieces: list[tuple[int, Line]]) -> list[tuple[int, Line]]:
+        """Pieces of a line as they go to the terminal."""
+        if not self.ascii_only:
+            return pieces
+        return [(at, tuple((to_ascii(text), name) for text, name in it)) for at, it in pieces]
+
+    def _ink(self, name: str) -> str:
+        """What the terminal is sent before a text of style `name`, whatever came before."""
+        ink = self._inks.get(name)
+        if ink is None:
             strip = Strip([Segment("x", self._style(name))])
             background = self.background_colors[1]
             for line_filter in self.get_line_filters():
                 strip = strip.apply_filter(line_filter, background)
-            before, _, behind = strip.render(self.app.console).partition("x")
-            escape = self._escapes[name] = (before, behind)
-        return escape
+            colours = strip.render(self.app.console).partition("x")[0]
+            ink = self._inks[name] = colours.replace("\x1b[", "\x1b[0;", 1) or PLAIN
+        return ink
 
     def _style(self, name: str) -> Style:
         """The look `name` on this panel's ground."""
@@ -172,7 +163,7 @@ class Lines(Widget):
     def lines(self) -> tuple[str, ...]:
         """What is shown, as text without colours."""
         width, height = self.size
-        if self._drawn != (self.frame, width, height):
-            self._draw_all()
+        if self._shape != (width, height):
+            self._draw_all(width, height)
         to_text = to_ascii if self.ascii_only else str
         return tuple("".join(to_text(text) for text, _ in line) for line in self._lines)

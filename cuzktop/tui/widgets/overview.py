@@ -12,7 +12,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.geometry import NULL_OFFSET, NULL_SPACING, Region, Size
 from textual.layout import ArrangeResult, Layout, WidgetPlacement
-from textual.reactive import var
 from textual.widget import Widget
 
 from cuzktop.dataclass import dataclass, replace
@@ -22,6 +21,7 @@ from cuzktop.tui.rows import PartitionKey, row_text
 from cuzktop.tui.views.base import Acting, Jumping
 from cuzktop.tui.widgets.activity import ActivityPanel
 from cuzktop.tui.widgets.alerts import notice
+from cuzktop.tui.widgets.brush import Brush
 from cuzktop.tui.widgets.cells import WIDE
 from cuzktop.tui.widgets.gpus import BLOCK_ROWS, BLOCKS, TABLES, GpusPanel
 from cuzktop.tui.widgets.jobs import JobsPanel
@@ -282,13 +282,13 @@ class Overview(Jumping, Acting):
     Overview { width: 1fr; height: 1fr; }
     """
 
-    frame: var[Frame] = var(EMPTY)
-
     def __init__(self, *, ascii_only: bool = False) -> None:
         """Draw with ASCII alone if `ascii_only`."""
         super().__init__(id="overview")
         self.ascii_only = ascii_only
+        self.frame = EMPTY
         self.wants = Wants()
+        self._panels: list[Lines] = []
         self._rows_layout = OverviewLayout()
 
     @property
@@ -310,13 +310,14 @@ class Overview(Jumping, Acting):
             (ActivityPanel, "chart"),
             (PartitionsPanel, "recent"),
         ):
-            yield panel(ascii_only=self.ascii_only, id=name)
+            self._panels.append(panel(ascii_only=self.ascii_only, id=name))
+        yield from self._panels
 
-    def watch_frame(self, frame: Frame) -> None:
+    def show(self, frame: Frame, brush: Brush | None = None) -> None:
         """Make room for what is new, and show it."""
-        for panel in self.children:
-            if isinstance(panel, Lines):
-                panel.frame = frame
+        self.frame = frame
+        for panel in self._panels:
+            panel.show(frame, brush)
         wants = self.wants.with_frame(frame)
         if wants != self.wants:
             self.wants = wants
