@@ -48,21 +48,60 @@ class Paper:
     """A terminal's text stream that takes what is written also when the terminal has gone.
 
     Textual's writing thread ends at the first error, and who waits for it then waits for ever.
+    What the terminal takes without a wait needs no such thread (`take`): to wake one for each
+    picture costs more than to write it.
     """
 
     def __init__(self, stream: TextIO) -> None:
         """Write to `stream`."""
         self._stream = stream
+        self._own: int | None = None  # the same terminal, and writing to it never waits
+        self._handed = self._begun = self._brought = 0  # texts that go through the thread
 
-    def write(self, text: str) -> None:
-        """Write, or lose it."""
+    def open(self) -> None:
+        """Open the terminal once more: that writing doesn't wait is nobody's business but ours."""
+        flags = os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK
+        with contextlib.suppress(OSError, ValueError):  # no terminal, or one that isn't ours
+            self._own = os.open(os.ttyname(self._stream.fileno()), flags)
+
+    def close(self) -> None:
+        """Let go of what was opened."""
+        if self._own is not None:
+            os.close(self._own)
+            self._own = None
+
+    def take(self, text: str) -> str | bytes:
+        """Write what the terminal takes now; return what has to be handed to the thread.
+
+        That is all of it while an earlier text is still there.
+        """
+        rest: str | bytes = text
+        if self._own is not None and self._handed == self._brought:
+            stream = self._stream
+            sent = text.encode(stream.encoding, stream.errors or "replace")
+            written = 0
+            with contextlib.suppress(OSError):
+                written = os.write(self._own, sent)
+            rest = sent[written:]
+        if rest:
+            self._handed += 1
+        return rest
+
+    def write(self, text: str | bytes) -> None:
+        """Write, or lose it; in the thread, which may wait."""
+        self._begun += 1
         with contextlib.suppress(OSError):
-            self._stream.write(text)
+            if isinstance(text, str):
+                self._stream.write(text)
+            else:
+                self._stream.flush()
+                self._stream.buffer.write(text)
 
     def flush(self) -> None:
         """Bring it to the terminal, or lose it."""
         with contextlib.suppress(OSError):
             self._stream.flush()
+        self._brought = self._begun
 
 
 class ForgivingDriver(LinuxDriver):
@@ -78,9 +117,28 @@ class ForgivingDriver(LinuxDriver):
         errors, output = sys.__stderr__, sys.__stdout__
         other = output is not None and output.isatty() and not (errors and errors.isatty())
         stream = output if other else errors
+        self._paper: Paper | None = None
         if stream is not None:
-            self._file = Paper(stream)  # type: ignore[assignment]  # Textual asks no more of it
+            self._paper = self._file = Paper(stream)  # type: ignore[assignment]  # enough for Textual
         self._woken, self._waker = os.pipe()
+
+    def start_application_mode(self) -> None:
+        """Take the terminal."""
+        if self._paper is not None:
+            self._paper.open()
+        super().start_application_mode()  # type: ignore[no-untyped-call]
+
+    def write(self, data: str) -> None:
+        """Write at once if the terminal takes it; else a thread waits until it does."""
+        rest = data if self._paper is None else self._paper.take(data)
+        if rest:
+            super().write(rest)  # type: ignore[arg-type]  # bytes go through it as well
+
+    def close(self) -> None:
+        """Wait until all is written, and write no more."""
+        super().close()
+        if self._paper is not None:
+            self._paper.close()
 
     def run_input_thread(self) -> None:
         """Read keys until woken, or until the terminal has gone."""

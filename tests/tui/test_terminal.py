@@ -14,11 +14,13 @@ import subprocess
 import sys
 import termios
 import time
+import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from textual.drivers._writer_thread import WriterThread
 
 from cuzktop.tui.driver import ForgivingDecoder, Paper
 
@@ -175,6 +177,35 @@ def test_what_is_written_to_a_terminal_that_has_gone_is_lost_without_a_word() ->
             paper.flush()
         with contextlib.suppress(OSError):
             stream.close()
+
+
+def test_a_terminal_that_takes_nothing_is_not_waited_for_and_gets_all_in_order() -> None:
+    ours, theirs = os.openpty()
+    with os.fdopen(theirs, "w", encoding="utf-8") as stream:
+        tty.setraw(theirs)
+        paper = Paper(stream)
+        paper.open()
+        thread = WriterThread(paper)  # type: ignore[arg-type]  # as Textual's driver does
+        thread.start()
+        texts = [f"{number}:{'▁█' * 700}\n" for number in range(25)]  # 100 kB: more than fit
+        handed = 0
+        for text in texts:
+            rest = paper.take(text)
+            if rest:
+                handed += 1
+                thread.write(rest)  # type: ignore[arg-type]  # bytes go through it as well
+        assert 0 < handed < len(texts)
+        wanted = "".join(texts).encode()
+        seen = b""
+        while len(seen) < len(wanted):
+            seen += os.read(ours, 65536)
+        assert seen == wanted
+        thread.stop()
+        assert paper.take("at once again") == b""
+        assert os.read(ours, 99) == b"at once again"
+        paper.close()
+        assert paper.take("later") == "later"
+    os.close(ours)
 
 
 def test_a_console_with_sixteen_colours_gets_no_others_in_any_view() -> None:

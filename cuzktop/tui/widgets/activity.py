@@ -32,7 +32,7 @@ class Series:
 
 def known(history: Sequence[float | None]) -> bool:
     """Whether there is a reading in it at all."""
-    return any(share is not None for share in history)
+    return bool(history) and (history[-1] is not None or history.count(None) < len(history))
 
 
 def series_of(gpu: Gpu) -> list[Series]:

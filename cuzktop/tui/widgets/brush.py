@@ -18,6 +18,25 @@ from textual.widget import Widget
 from cuzktop.tui.widgets.cells import Line
 
 PLAIN = "\x1b[0m"
+Changed = tuple[int, Iterable[tuple[int, Line]]]
+"""A row of a panel, and what of it is to be written from which column on; both from 0."""
+
+
+class Inks(dict[str, str]):
+    """What the terminal is sent before a text of each style, made by `make` when first needed.
+
+    Each ends whatever was before it.
+    """
+
+    def __init__(self, make: Callable[[str], str]) -> None:
+        """Know none yet."""
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, style: str) -> str:
+        """One more."""
+        ink = self[style] = self._make(style)
+        return ink
 
 
 class Brush:
@@ -39,22 +58,25 @@ class Brush:
             return NULL_REGION
 
     def write(
-        self, x: int, y: int, pieces: Iterable[tuple[int, Line]], ink: Callable[[str], str]
+        self,
+        left: int,
+        top: int,
+        changed: Iterable[Changed],
+        inks: Inks,
+        convert: Callable[[str], str] | None,
     ) -> None:
-        """Write `pieces` of a line that begins at column `x` of row `y`, both from 0.
-
-        Each piece has its distance from `x`. `ink` is the sequence that a style begins with; it
-        ends whatever was before.
-        """
-        parts = self._parts
-        for at, piece in pieces:
-            parts.append(f"\x1b[{y + 1};{x + at + 1}H")
-            for text, style in piece:
-                wanted = ink(style)
-                if wanted != self._ink:
-                    parts.append(wanted)
-                    self._ink = wanted
-                parts.append(text)
+        """Write what of a panel has changed that stands at column `left` of row `top`, from 0."""
+        parts, ink = self._parts, self._ink
+        for y, pieces in changed:
+            for x, piece in pieces:
+                parts.append(f"\x1b[{top + y + 1};{left + x + 1}H")
+                for text, style in piece:
+                    wanted = inks[style]
+                    if wanted != ink:
+                        parts.append(wanted)
+                        ink = wanted
+                    parts.append(text if convert is None else convert(text))
+        self._ink = ink
 
     def written(self) -> str:
         """All that was written; it leaves the terminal without colours."""

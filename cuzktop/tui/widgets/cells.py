@@ -8,7 +8,7 @@ the lines before and tested without a terminal. Widths are in cells: a wide char
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from rich.cells import cell_len, set_cell_size
@@ -129,11 +129,6 @@ _NARROW = re.compile(
 ).fullmatch
 
 
-def _all_narrow(text: str) -> bool:
-    """Whether each character is known to take one cell."""
-    return text.isascii() or _NARROW(text) is not None
-
-
 def width_of(text: str) -> int:
     """The cells that `text` takes."""
     return len(text) if text.isascii() or _NARROW(text) else cell_len(text)
@@ -160,17 +155,17 @@ def to_ascii(text: str) -> str:
 
 def fit(text: str, width: int) -> str:
     """`text` padded or cut to exactly `width` cells; a cut shows as an ellipsis."""
-    if width <= 0:
-        return ""
-    cells = width_of(text)
+    cells = len(text) if text.isascii() else width_of(text)
     if cells <= width:
         return text + " " * (width - cells)
-    return "…" if width == 1 else set_cell_size(text, width - 1) + "…"
+    if width <= 1:
+        return "…" if width == 1 else ""
+    return set_cell_size(text, width - 1) + "…"
 
 
 def right(text: str, width: int) -> str:
     """`text` at the right end of exactly `width` cells."""
-    cells = width_of(text)
+    cells = len(text) if text.isascii() else width_of(text)
     return " " * (width - cells) + text if cells <= width else fit(text, width)
 
 
@@ -228,9 +223,9 @@ def wrap(text: str, first: int, rest: int, lines: int) -> tuple[str, ...]:
     )
 
 
-def line_width(line: Line) -> int:
+def line_width(line: Sequence[Span]) -> int:
     """The cells of a whole line."""
-    return sum(width_of(text) for text, _ in line)
+    return width_of("".join([text for text, _ in line]))
 
 
 def differences(old: Line, new: Line) -> list[tuple[int, Line]]:
@@ -239,8 +234,8 @@ def differences(old: Line, new: Line) -> list[tuple[int, Line]]:
     Where the spans of both stand at the same cells, only those that differ; else all from the
     first that differs to the last.
     """
-    narrow = _all_narrow("".join([text for text, _ in (*old, *new)]))
-    measure = len if narrow else width_of
+    both = "".join([text for text, _ in (*old, *new)])
+    measure = len if both.isascii() or _NARROW(both) else width_of
     found = _span_by_span(old, new, measure) if len(old) == len(new) else None
     if found is not None:
         return found
@@ -279,22 +274,23 @@ def _span_by_span(
     return found
 
 
-def clip(line: Iterable[Span], width: int) -> Line:
+def clip(line: Sequence[Span], width: int) -> Line:
     """`line` in exactly `width` cells; what is cut leaves an ellipsis."""
-    whole = [span for span in line if span[0]]
-    text = "".join([text for text, _ in whole])
-    if len(text) == width and _all_narrow(text):
-        return tuple(whole)
+    texts = [text for text, _ in line]
+    whole = "".join(texts)
+    if len(whole) == width and all(texts) and (whole.isascii() or _NARROW(whole)):
+        return tuple(line)
     spans: list[Span] = []
     left = width
-    for text, style in whole:
-        cells = width_of(text)
+    for text, style in line:
+        cells = len(text) if text.isascii() else width_of(text)
         if cells > left:
             if left > 0:
                 spans.append((fit(text, left), style))
             return tuple(spans)
-        spans.append((text, style))
-        left -= cells
+        if cells:
+            spans.append((text, style))
+            left -= cells
     if left > 0:
         spans.append((" " * left, "text"))
     return tuple(spans)
@@ -302,7 +298,7 @@ def clip(line: Iterable[Span], width: int) -> Line:
 
 def beside(left: Sequence[Span], right_spans: Sequence[Span], width: int) -> Line:
     """`left` at the left end and `right_spans` at the right end of `width` cells."""
-    used = line_width(tuple(right_spans))
+    used = line_width(right_spans)
     if not used or used >= width:
         return clip(left, width)
     return (*clip(left, width - used), *right_spans)

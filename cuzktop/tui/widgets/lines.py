@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from cuzktop.frame import Frame
 from cuzktop.tui.palette import look
-from cuzktop.tui.widgets.brush import PLAIN, Brush
+from cuzktop.tui.widgets.brush import PLAIN, Brush, Inks
 from cuzktop.tui.widgets.cells import Line, differences, line_width, to_ascii
 
 EMPTY = Frame()
@@ -42,7 +42,7 @@ class Lines(Widget):
         self._shape: tuple[int, int] | None = None  # that the lines were made for; None: not yet
         self._made_of: object = None
         self._rich_styles: dict[str, Style] = {}
-        self._inks: dict[str, str] = {}
+        self._inks = Inks(self._ink)
 
     def draw(self, frame: Frame, width: int, height: int) -> Sequence[Line]:
         """At most `height` lines, each exactly `width` cells wide; missing ones stay blank."""
@@ -90,8 +90,7 @@ class Lines(Widget):
         # For the next time that Textual draws all.
         first, last = changed[0][0], changed[-1][0]
         self._styles_cache.set_dirty(Region(0, first, width, last - first + 1))
-        for y, pieces in changed:
-            brush.write(left, top + y, self._printed(pieces), self._ink)
+        brush.write(left, top, changed, self._inks, to_ascii if self.ascii_only else None)
 
     def draw_anew(self) -> None:
         """Make and refresh all lines, whatever was shown."""
@@ -128,26 +127,17 @@ class Lines(Widget):
     def notify_style_update(self) -> None:
         """Forget the colours when the style sheet or the theme changes."""
         self._rich_styles = {}
-        self._inks = {}
+        self._inks.clear()
         super().notify_style_update()
-
-    def _printed(self, pieces: list[tuple[int, Line]]) -> list[tuple[int, Line]]:
-        """Pieces of a line as they go to the terminal."""
-        if not self.ascii_only:
-            return pieces
-        return [(at, tuple((to_ascii(text), name) for text, name in it)) for at, it in pieces]
 
     def _ink(self, name: str) -> str:
         """What the terminal is sent before a text of style `name`, whatever came before."""
-        ink = self._inks.get(name)
-        if ink is None:
-            strip = Strip([Segment("x", self._style(name))])
-            background = self.background_colors[1]
-            for line_filter in self.get_line_filters():
-                strip = strip.apply_filter(line_filter, background)
-            colours = strip.render(self.app.console).partition("x")[0]
-            ink = self._inks[name] = colours.replace("\x1b[", "\x1b[0;", 1) or PLAIN
-        return ink
+        strip = Strip([Segment("x", self._style(name))])
+        background = self.background_colors[1]
+        for line_filter in self.get_line_filters():
+            strip = strip.apply_filter(line_filter, background)
+        colours = strip.render(self.app.console).partition("x")[0]
+        return colours.replace("\x1b[", "\x1b[0;", 1) or PLAIN
 
     def _style(self, name: str) -> Style:
         """The look `name` on this panel's ground."""
