@@ -37,6 +37,7 @@ from cuzktop.model.joint import (
 from cuzktop.model.kinds import BLOCK, C1, C4, C7, C9, C10, C11, CHAIN, CPU
 from cuzktop.model.lateness import misfit
 from cuzktop.model.options import NOTHING, Hold, Option, by_cost, overlaps
+from cuzktop.model.plain import only_chain, only_preparation
 from cuzktop.model.preparation import (
     FINISH_MS,
     WAITED_MS,
@@ -71,6 +72,7 @@ STAGED = range(20, 28)
 ONE_LOCK_AGAIN = 30
 
 NEVER = 1 << 62  # a place of the log that is never reached
+_NONE_ENDED = (-1, -1)
 
 
 class Attributor:
@@ -161,7 +163,7 @@ class Attributor:
 
     def ended(self, call: Call) -> None:
         """GPU_END of `call`, or its failure: all its lines have been read, but for late ones."""
-        newest, _ = self._ended.get(call.worker, (-1, -1))
+        newest, _ = self._ended.get(call.worker, _NONE_ENDED)
         self._ended[call.worker] = (max(newest, call.start_seq), min(newest, call.start_seq))
         if not self.contiguous:
             self._list_options(call)
@@ -180,22 +182,23 @@ class Attributor:
         self._give_up_lost()
         all_ended = self._frontier()
         frontier = NEVER if force else all_ended
-        ripe = [call for call in self.waiting if call.end is not None and call.end_seq <= frontier]
+        ended = [call for call in self.waiting if call.end is not None]
+        ripe = [call for call in ended if call.end_seq <= frontier]
         if not ripe:
             return
         if self.contiguous:
             for call in ripe:
                 self._settle_together(call)
-        else:
+        elif not self.lock_lines or not self._settle_plainly(ripe, ended):
             if self.lock_lines:
-                self._settle_chains(ripe)
+                self._settle_chains(ripe, ended)
             else:
                 ripe = self._settle_blocks(ripe, frontier)
             if not ripe:
                 return
-            self._settle_cpu(ripe, all_ended)
-        gone = set(ripe)
-        self.waiting = [call for call in self.waiting if call not in gone]
+            self._settle_cpu(ripe, ended, all_ended)
+        for call in ripe:
+            self.waiting.remove(call)
         for call in ripe:
             call.settled = True
             call.chains, call.cpu_options = [], []
@@ -206,24 +209,29 @@ class Attributor:
 
     def _frontier(self) -> int:
         """The place of the log before which every call that began has ended."""
-        expected = min(self._expected.values(), default=self.sequence() + 1)
+        frontier = self.sequence() + 1
+        if self._expected:
+            frontier = min(self._expected.values())
         for call in self.waiting:
             if call.end is None:
-                return min(expected, call.start_seq)
-        return expected
+                return min(frontier, call.start_seq)
+        return frontier
 
     def _give_up_lost(self) -> None:
         """Open calls whose end won't come: two later ones of their worker ended, or a crowd did."""
         crowd = len(self.waiting) > MAX_WAITING
-        for call in list(self.waiting):
+        lost: list[Call] = []
+        for call in self.waiting:
             if call.end is not None:
                 continue
-            if crowd or call.start_seq < self._ended.get(call.worker, (-1, -1))[1]:
+            if crowd or call.start_seq < self._ended.get(call.worker, _NONE_ENDED)[1]:
                 crowd = False
-                self.waiting.remove(call)
-                self._lost.append(call)
-                call.end_seq = self.sequence()
-                self._list_options(call)
+                lost.append(call)
+        for call in lost:
+            self.waiting.remove(call)
+            self._lost.append(call)
+            call.end_seq = self.sequence()
+            self._list_options(call)
         if self._lost:
             oldest = self.sequence() - GHOST_LINES
             self._lost = [call for call in self._lost if call.end_seq > oldest]
@@ -249,6 +257,8 @@ class Attributor:
         bound_entry(call)
         call.deadline_seq = min(call.deadline_seq, call.end_seq)
         if self.lock_lines:
+            if call.end is not None and not call.failed and self._list_plainly(call):
+                return
             call.chains, cpu_options = self._supported(call, printed_chains(call, self.pools))
             if call.chains and call.end is not None:
                 _tie_chain(call.chains)
@@ -259,6 +269,50 @@ class Attributor:
             call.begun = fitting.asked(call)
 
     # ------------------------------------------------------------ S41 and newer
+
+    def _list_plainly(self, call: Call) -> bool:
+        """List the call's lines if nothing else could be its own."""
+        chain = only_chain(call, self._tape)
+        if chain is None:
+            return False
+        for line, due in zip(chain.lines, chain.due):  # noqa: B905 (one a line)
+            if line is not None:
+                line.tied = due
+        cpu = only_preparation(call, chain, self._tape)
+        call.chains = [chain]
+        call.cpu_options = self._preparations(call) if cpu is None else [cpu]
+        return True
+
+    def _settle_plainly(self, ripe: Sequence[Call], ended: Sequence[Call]) -> bool:
+        """Give a call its only choice of lines if nobody else wants them.
+
+        False if there is more to weigh.
+        """
+        if len(ripe) > 1 or self._lost or self._ghosts:
+            return False
+        call = ripe[0]
+        if len(call.chains) != 1 or len(call.cpu_options) != 1 or call.failed:
+            return False
+        chain, cpu = call.chains[0], call.cpu_options[0]
+        wanted = {*chain.lines, *cpu.lines}
+        if None in wanted or chain.hold is None:
+            return False
+        for line in wanted:
+            if line is not None and line.owned:
+                return False
+        for other in ended:
+            if other is not call:
+                for option in other.chains:
+                    if not wanted.isdisjoint(option.lines):
+                        return False
+                for option in other.cpu_options:
+                    if not wanted.isdisjoint(option.lines):
+                        return False
+        if overlaps(chain.hold, self._holds.get(call.lock, ())):
+            return False
+        self._own_chain(call, Verdict(chain, HORIZON, None))
+        self._own_cpu(call, Verdict(cpu, HORIZON, None))
+        return True
 
     def _supported(
         self, call: Call, chains: list[Option]
@@ -286,9 +340,8 @@ class Attributor:
         first, cpu = found[_barrier_key(told[0].lines)]
         return told, cpu if first.lines is told[0].lines else None
 
-    def _settle_chains(self, ripe: Sequence[Call]) -> None:
-        """Give these calls their lock's and kernels' lines."""
-        ended = [call for call in self.waiting if call.end is not None]
+    def _settle_chains(self, ripe: Sequence[Call], ended: Sequence[Call]) -> None:
+        """Give these calls, some of those that have `ended`, their lock's and kernels' lines."""
         near = [*self._lost, *ended]
         if self._settle_chains_apart(ripe, near):
             return
@@ -319,8 +372,10 @@ class Attributor:
         held: list[Hold] = []
         for call in ripe:
             options = self._possible(call)
-            others = [other.chains for other in near if other is not call]
-            if not options or not apart(options, others):
+            if not options:
+                return False
+            others = [other.chains for other in near if other is not call and other.chains]
+            if others and not apart(options, others):
                 return False
             verdict = unrivalled(options, _chain_figures, excused=call.failed)
             hold = verdict.option.hold
@@ -335,12 +390,11 @@ class Attributor:
 
     def _possible(self, call: Call) -> list[Option]:
         """The chains that nobody has taken a line of, and the lock meanwhile."""
-        holds = self._holds.get(call.lock, ())
-        return [
-            option
-            for option in call.chains
-            if _free(option.lines) and (option.hold is None or not overlaps(option.hold, holds))
-        ]
+        possible = _available(call.chains)
+        holds = self._holds.get(call.lock)
+        if holds is None:
+            return possible
+        return [one for one in possible if one.hold is None or not overlaps(one.hold, holds)]
 
     def _leftover(self, call: Call) -> Option:
         free = {
@@ -464,16 +518,16 @@ class Attributor:
 
     # ------------------------------------------------------------ the CPU's lines
 
-    def _settle_cpu(self, ripe: Sequence[Call], frontier: int) -> None:
+    def _settle_cpu(self, ripe: Sequence[Call], ended: Sequence[Call], frontier: int) -> None:
         """Give these calls, whose other lines are known, their CPU lines.
 
-        All calls that began before `frontier` have ended.
+        They are some of those that have `ended`, as all have that began before `frontier`.
         """
-        oldest = self.sequence() - GHOST_LINES
-        self._ghosts = [ghost for ghost in self._ghosts if ghost.end_seq > oldest]
-        for ghost in self._ghosts:
-            ghost.cpu_options = self._preparations(ghost)
-        ended = [call for call in self.waiting if call.end is not None]
+        if self._ghosts:
+            oldest = self.sequence() - GHOST_LINES
+            self._ghosts = [ghost for ghost in self._ghosts if ghost.end_seq > oldest]
+            for ghost in self._ghosts:
+                ghost.cpu_options = self._preparations(ghost)
         near = [*self._ghosts, *self._lost, *ended]
         if self._settle_cpu_apart(ripe, near):
             return
@@ -503,11 +557,12 @@ class Attributor:
             options = _available(call.cpu_options)
             if len(options) > 1 and options[1].cost <= options[0].cost + HORIZON:
                 return False
+            if not options:
+                continue
             others = [other.cpu_options for other in near if other is not call]
-            if not apart(options[:1], others):
+            if others and not apart(options[:1], others):
                 return False
-            if options:
-                given.append((call, unrivalled(options, _cpu_figures, excused=call.failed)))
+            given.append((call, unrivalled(options, _cpu_figures, excused=call.failed)))
         for call, verdict in given:
             self._own_cpu(call, verdict)
         return True
@@ -650,14 +705,15 @@ def _barrier_key(chain: Sequence[Line | None]) -> object:
 
 
 def _available(options: Sequence[Option]) -> list[Option]:
-    return [option for option in options if _free(option.lines)]
-
-
-def _free(lines: Sequence[Line | None]) -> bool:
-    for line in lines:  # noqa: SIM110 (a generator each would cost more than what it does)
-        if line is not None and line.owned:
-            return False
-    return True
+    """Those of which nobody has a line."""
+    free: list[Option] = []
+    for option in options:
+        for line in option.lines:
+            if line is not None and line.owned:
+                break
+        else:
+            free.append(option)
+    return free
 
 
 def _chain_figures(lines: Sequence[Line | None]) -> tuple[int | None, ...]:

@@ -31,7 +31,7 @@ SLACK_COST = (1.5, 0.0, 0.0, 1.5, 3.0, 4.0, 5.0, 6.0)
 
 SLACK_MAX_MS = 10
 
-_IDENTITY_COST = (0.0, 0.0, 0.0, 4.0)
+IDENTITY_COST = (0.0, 0.0, 0.0, 4.0)
 """What total_start_fn may exceed pre_lock + wait + held by, in ms → cost."""
 
 
@@ -58,13 +58,13 @@ def printed_chains(call: Call, pools: Pools) -> list[Option]:
                 break
             before = take.a + take.b
             rest = total - before - release.a
-            if not 0 <= rest < len(_IDENTITY_COST):
+            if not 0 <= rest < len(IDENTITY_COST):
                 continue
             take_cost = misfit(lo + before, hi + before + 2, take)
             if take_cost > LIMIT:
                 continue
             acquired = (lo + before, hi + before + 2)
-            locked = cost + take_cost + _IDENTITY_COST[rest]
+            locked = cost + take_cost + IDENTITY_COST[rest]
             if len(options) < MOST_OPTIONS:
                 _kernels(call, pools, (take, release), acquired, locked, options)
     if len(options) >= MOST_OPTIONS:

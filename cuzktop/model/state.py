@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import deque
+from math import inf
 from typing import TYPE_CHECKING
 
 from cuzktop.dataclass import dataclass, field
@@ -44,7 +45,7 @@ class Line:
         self.b = b
         self.seq = seq
         self.lo = lo
-        self.hi = float("inf")
+        self.hi = inf
         self.owned = False  # by a call; which one knows it: two that know each other stay too long
         self.tied: tuple[float, float] | None = None  # when it was due, once its call is known
 
@@ -149,7 +150,7 @@ class Call:
         self.start = start
         self.start_seq = seq
         self.entry_lo = start
-        self.entry_hi = float("inf")
+        self.entry_hi = inf
         self.spawn: int | None = None
         self.prove_start: int | None = None
         self.returned: float | None = None  # the start call is back: the lock was given up
@@ -158,11 +159,11 @@ class Call:
         self.next_waited = False  # it lay in the queue: picked up as soon as this call was back
         self.deadline_seq = 1 << 62  # its GPU thread is done by this place of the log
         self.lock = 0  # the GPU mutex that it takes
-        self.begun = (start, float("inf"))  # its CPU thread was started, the lock asked for
+        self.begun = (start, inf)  # its CPU thread was started, the lock asked for
         self.done: tuple[float, float] | None = None  # all its work was done, where a line says so
         self.done_seq = 1 << 62
-        self.chain_margin = float("inf")  # how sure verdicts on its rivals leave its chain
-        self.cpu_margin = float("inf")  # and its CPU lines
+        self.chain_margin = inf  # how sure verdicts on its rivals leave its chain
+        self.cpu_margin = inf  # and its CPU lines
         self.end: float | None = None
         self.end_seq = 0
         self.gpu_ms: int | None = None
@@ -360,7 +361,7 @@ class Run:
     epoch_us: int | None = None  # TIMELINE zero on the wall clock as it is set now
     epoch_known: bool = False  # from the start line; else bounded by pairs of lines
     epoch_lo: float = float("-inf")
-    epoch_hi: float = float("inf")
+    epoch_hi: float = inf
     clock: float = 0.0  # the newest time seen
     first_at: float | None = None
     newest_ms: int = 0  # the latest TIMELINE offset

@@ -53,6 +53,8 @@ class Pool(list[Line]):
 Pools = Mapping[int, Pool]
 """By kind."""
 
+_make = tuple.__new__
+
 
 class Tape:
     """Anonymous lines, by kind (`pools`) and by place."""
@@ -82,6 +84,10 @@ class Tape:
             self._drop(KEEP_LINES)
         return line
 
+    def between(self, first: int, last: int) -> list[Line]:
+        """The lines from place `first` up to, but not at, place `last`."""
+        return self._lines[max(0, first - self._base) : max(0, last - self._base)]
+
     def clocked(self, at: float) -> None:
         """A line with a clock was read: what came before it was written by then."""
         if self._unbounded:
@@ -99,10 +105,12 @@ class Tape:
             if tied is not None and tied[0] - 0.5 > lo:
                 lo = tied[0] - 0.5
         for below in lines[index + 1 : index + 1 + NEIGHBOURS]:
+            if below.lo + GRACE_MS >= hi:  # and so are those below it
+                break
             tied = below.tied
-            if tied is not None and tied[1] + GRACE_MS < hi and below.lo + GRACE_MS < hi:
+            if tied is not None and tied[1] + GRACE_MS < hi:
                 hi = max(below.lo, tied[1]) + GRACE_MS
-        return Bounds(line.lo, line.hi, lo, hi)
+        return _make(Bounds, (line.lo, line.hi, lo, hi))
 
     def is_long(self) -> bool:
         """Whether it pays to find out what nobody wants any more."""
