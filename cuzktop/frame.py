@@ -7,7 +7,7 @@ shares ending in `_pct` are per cent of the span or window that the object names
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cuzktop.dataclass import dataclass, field
@@ -95,8 +95,8 @@ class Nvml:
     mean_power_w: float | None
     samples: int
     age_ms: float | None
-    util_history: tuple[float | None, ...] = ()
-    power_history: tuple[float | None, ...] = ()  # per cent of the limit, where it is known
+    util_history: Sequence[float | None] = ()
+    power_history: Sequence[float | None] = ()  # per cent of the limit, where it is known
     name: str | None = None
     note: str = ""
     of_now: bool = False
@@ -116,8 +116,8 @@ class Gpu:
     workers: tuple[int, ...]
     lock: Lock
     window: Shares | None
-    kernel_history: tuple[float | None, ...] = ()
-    lock_history: tuple[float | None, ...] = ()
+    kernel_history: Sequence[float | None] = ()
+    lock_history: Sequence[float | None] = ()
     nvml: Nvml | None = None
     nvml_note: str = ""  # why nvml is None
     suspects: tuple[str, ...] = ()  # what can't be true of log and readings together

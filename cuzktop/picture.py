@@ -93,8 +93,8 @@ class _OneGpu:
 
     workers: tuple[int, ...]
     window: fr.Shares | None
-    kernel_history: tuple[float | None, ...]
-    lock_history: tuple[float | None, ...]
+    kernel_history: Sequence[float | None]
+    lock_history: Sequence[float | None]
     nvml: fr.Nvml | None
     nvml_note: str
     suspects: tuple[str, ...] = ()
@@ -451,19 +451,25 @@ class Picture:
 
     def _graphs(
         self, gpu: Gpu, calls: list[LiveCall], now: float
-    ) -> tuple[tuple[float | None, ...], tuple[float | None, ...]]:
+    ) -> tuple[Sequence[float | None], Sequence[float | None]]:
         """Kernel and lock share of each second up to now; None before the first bracket."""
         first = gpu.first_start
         if first is None or not self.model.run.timing_seen:
             return (), ()
         last = int(now // 1000)
-        spans = [_running(live, now) for live in calls if _is_open_on(live, gpu)]
-        locks = [lock for lock, _, _ in spans if lock is not None]
-        kernels = [span for _, running, _ in spans for span in running]
+        since = last
+        kernels: list[Span] = []
+        locks: list[Span] = []
+        for live in calls:
+            if _is_open_on(live, gpu):
+                lock, running, _ = _running(live, now)
+                kernels += running
+                locks += () if lock is None else (lock,)
+                since = min(since, int(live.call.start // 1000))
         begun = int(first // 1000)
         return (
-            _graph(gpu.kernel_bins.shares(last, HISTORY_S), last, begun, kernels),
-            _graph(gpu.lock_bins.shares(last, HISTORY_S), last, begun, locks),
+            gpu.kernel_bins.shares(last, HISTORY_S, begun=begun, since=since, spans=kernels),
+            gpu.lock_bins.shares(last, HISTORY_S, begun=begun, since=since, spans=locks),
         )
 
     def _nvml(
@@ -770,34 +776,6 @@ def _mean(figures: Sequence[float | None]) -> float | None:
     """The mean; None if one of them is unknown."""
     known = [figure for figure in figures if figure is not None]
     return sum(known) / len(known) if known and len(known) == len(figures) else None
-
-
-def _graph(
-    shares: tuple[float | None, ...], last: int, begun: int, spans: list[Span]
-) -> tuple[float | None, ...]:
-    """Shares of the seconds up to `last`, with `spans` added; None before `begun`."""
-    first = last + 1 - len(shares)
-    if not spans and first >= begun:
-        return shares
-    bins = [share or 0.0 for share in shares]
-    for span in spans:
-        _spread(bins, first, span)
-    unseen = max(0, begun - first)
-    return (*[None] * unseen, *bins[unseen:])
-
-
-def _spread(bins: list[float], first: int, span: Span) -> None:
-    """Add a span (ms) to shares of seconds, the first of which is `first`."""
-    lo, hi = max(span[0], first * 1000.0), span[1]
-    at = lo
-    while at < hi:
-        second = int(at // 1000)
-        edge = min(hi, (second + 1) * 1000.0)
-        index = second - first
-        if index >= len(bins):
-            break
-        bins[index] = min(100.0, bins[index] + (edge - at) / 10.0)
-        at = edge
 
 
 def _syntheses(

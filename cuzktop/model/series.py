@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar, overload
 
 from cuzktop.events import GpuSampled
+
+T = TypeVar("T")
 
 KEEP_READINGS = 3000  # ten minutes at five a second
 KEEP_READINGS_MS = 600_000.0  # if they come less often
@@ -14,48 +17,110 @@ KEEP_BINS = 400  # seconds kept for graphs: a few more than the widest screen sh
 SPARE_BINS = 100  # beyond those, before the oldest go, many at a time
 LONGEST_PAUSE_MS = 10_000.0  # between two readings that still go along with a span
 SAME_ZERO_MS = 50.0
+MOVING = 8  # seconds that a late reading, or a long one, may still change
+
+
+class Trail(Sequence[T]):
+    """The latest of a row that grows at its end: what stays of it is shared, the rest its own.
+
+    To the list `settled` others only append: what lies from `begin` to `end` is this trail's for
+    good. `moving` comes after it.
+    """
+
+    __slots__ = ("_begin", "_end", "_moving", "_settled")
+
+    def __init__(self, settled: list[T], begin: int, end: int, moving: tuple[T, ...]) -> None:
+        """Costs the same however much has settled."""
+        self._settled = settled
+        self._begin = begin
+        self._end = end
+        self._moving = moving
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return self._end - self._begin + len(self._moving)
+
+    @overload
+    def __getitem__(self, at: int) -> T: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[T, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> T | tuple[T, ...]:
+        """One of them, or a few."""
+        size = len(self)
+        if isinstance(at, slice):
+            lo, hi, step = at.indices(size)
+            if step != 1:
+                return tuple(self)[at]
+            begin, end = self._begin, self._end
+            settled = self._settled[begin + lo : min(begin + hi, end)]
+            apart = end - begin
+            return (*settled, *self._moving[max(0, lo - apart) : max(0, hi - apart)])
+        where = at if at >= 0 else at + size
+        if not 0 <= where < size:
+            raise IndexError(at)
+        where += self._begin
+        return self._settled[where] if where < self._end else self._moving[where - self._end]
+
+    def __iter__(self) -> Iterator[T]:
+        """All of them."""
+        return iter(self[:])
+
+    def is_like(self, other: Trail[T]) -> bool:
+        """Whether both end alike, of the same row."""
+        return (
+            self._settled is other._settled
+            and (self._begin, self._end) == (other._begin, other._end)
+            and self._moving == other._moving
+        )
 
 
 class Shown:
-    """The latest seconds of a figure as a tuple, newest last, made anew only where it changed."""
+    """Trails of a figure's latest seconds, newest last; what has settled is worked out once."""
 
-    __slots__ = ("_begin", "_changed", "_figures", "_value")
+    __slots__ = ("_first", "_latest", "_settled", "_value")
 
     def __init__(self, value: Callable[[int], float | None]) -> None:
         """`value` gives the figure of a second."""
         self._value = value
-        self._begin = 0  # the second of the first figure
-        self._figures: tuple[float | None, ...] = ()
-        self._changed = 0  # from this second on they are not what they were
+        self._settled: list[float | None] = []
+        self._first = 0  # the second of the first of them
+        self._latest: Trail[float | None] | None = None
 
     def touch(self, second: int) -> None:
         """The figure of `second` is another one now."""
-        self._changed = min(self._changed, second)
+        kept = second - self._first
+        if kept < len(self._settled):
+            self._settled = self._settled[: max(0, kept)]
 
-    def upto(self, last: int, seconds: int) -> tuple[float | None, ...]:
-        """The figures of so many `seconds`, of which `last` is the last; the same if unchanged."""
-        begin = last + 1 - seconds
-        kept = min(self._changed, last + 1)  # before it figures are as they were
-        old: tuple[float | None, ...] = ()
-        if self._begin <= begin <= kept:
-            old = self._figures[begin - self._begin : kept - self._begin]
-        if len(old) < seconds or len(self._figures) != seconds:
-            value = self._value
-            old = (*old, *[value(at) for at in range(begin + len(old), last + 1)])
-            self._begin, self._figures = begin, old
-        self._changed = last + 1
-        return self._figures
+    def trail(self, begin: int, since: int, moving: Iterable[float | None]) -> Trail[float | None]:
+        """The figures of the seconds from `begin` up to `since`, then `moving`.
+
+        If nothing has changed it is the same as the one before.
+        """
+        if not 0 <= begin - self._first <= min(len(self._settled), SPARE_BINS):
+            later = begin - self._first
+            self._settled = self._settled[later:] if later >= 0 else []
+            self._first = begin
+        settled, first, value = self._settled, self._first, self._value
+        settled += [value(at) for at in range(first + len(settled), since)]
+        trail = Trail(settled, begin - first, since - first, tuple(moving))
+        if self._latest is None or not trail.is_like(self._latest):
+            self._latest = trail
+        return self._latest
 
 
 class Bins:
     """Milliseconds of something in each second of a run: spans are added, seconds read."""
 
-    __slots__ = ("_ms", "_shown")
+    __slots__ = ("_begun", "_ms", "_shown")
 
     def __init__(self) -> None:
         """Nothing anywhere."""
         self._ms: dict[int, float] = {}
-        self._shown: Shown | None = None  # only what is looked at has one
+        self._begun = 0
+        self._shown = Shown(self._share)
 
     def add(self, lo: float, hi: float) -> None:
         """Spread the span [lo, hi] (ms) over its seconds; a span that isn't one is nothing."""
@@ -64,8 +129,7 @@ class Bins:
         ms = self._ms
         second = int(lo // 1000)
         last = int(hi // 1000)
-        if self._shown is not None:
-            self._shown.touch(second)
+        self._shown.touch(second)
         if second == last:
             ms[second] = ms.get(second, 0.0) + hi - lo
             return
@@ -77,15 +141,47 @@ class Bins:
             for old in sorted(ms)[:-KEEP_BINS]:
                 del ms[old]
 
-    def share(self, second: int) -> float:
-        """Per cent of the second, 0–100."""
+    def _share(self, second: int) -> float | None:
+        """Per cent of the second, 0–100; None before the first."""
+        if second < self._begun:
+            return None
         return min(100.0, self._ms.get(second, 0.0) / 10.0)
 
-    def shares(self, last: int, seconds: int) -> tuple[float | None, ...]:
-        """Per cent of each of so many `seconds`, of which `last` is the last."""
-        if self._shown is None:
-            self._shown = Shown(self.share)
-        return self._shown.upto(last, seconds)
+    def shares(
+        self,
+        last: int,
+        seconds: int,
+        *,
+        begun: int = 0,
+        since: int | None = None,
+        spans: Iterable[tuple[float, float]] = (),
+    ) -> Trail[float | None]:
+        """Per cent of each of so many `seconds`, of which `last` is the last; None before `begun`.
+
+        `spans` (ms) are counted, too, without being added: they are not over. None of them begins
+        before the second `since`, and what is added later hardly does.
+        """
+        if begun != self._begun:
+            self._begun, self._shown = begun, Shown(self._share)
+        begin = last + 1 - seconds
+        since = last if since is None else max(begin, min(since, last))
+        moving = [min(100.0, self._ms.get(at, 0.0) / 10.0) for at in range(since, last + 1)]
+        for lo, hi in spans:
+            _spread(moving, lo - 1000.0 * since, hi - 1000.0 * since)
+        unseen = min(max(0, begun - since), len(moving))
+        return self._shown.trail(begin, since, (*[None] * unseen, *moving[unseen:]))
+
+
+def _spread(shares: list[float], lo: float, hi: float) -> None:
+    """Add a span (ms from the first one's beginning) to shares of seconds."""
+    at = max(lo, 0.0)
+    while at < hi:
+        second = int(at // 1000)
+        if second >= len(shares):
+            break
+        edge = min(hi, (second + 1) * 1000.0)
+        shares[second] = min(100.0, shares[second] + (edge - at) / 10.0)
+        at = edge
 
 
 class Readings:
@@ -131,7 +227,7 @@ class Readings:
 
     def history(
         self, end_ms: float, seconds: int, zero_ms: float = 0.0
-    ) -> tuple[tuple[float | None, ...], tuple[float | None, ...]]:
+    ) -> tuple[Trail[float | None], Trail[float | None]]:
         """Utilisation and power (% of the limit) in each of the `seconds` up to `end_ms`.
 
         Seconds are counted from `zero_ms`: a run's stand over those of its log. As long as the
@@ -224,9 +320,11 @@ class _Means:
         total, count = self._sums.get(second, (0.0, 0))
         return total / count if count else self._edges.get(second)
 
-    def upto(self, last: int, seconds: int) -> tuple[float | None, ...]:
+    def upto(self, last: int, seconds: int) -> Trail[float | None]:
         """The means of so many `seconds`, of which `last` is the last."""
-        return self._shown.upto(last, seconds)
+        begin = last + 1 - seconds
+        since = max(begin, last + 1 - MOVING)
+        return self._shown.trail(begin, since, [self._mean(at) for at in range(since, last + 1)])
 
 
 def median_of(figures: Iterable[int]) -> float | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Sequence
 
 from cuzktop.dataclass import replace
 from cuzktop.frame import Frame
@@ -16,17 +17,21 @@ from cuzktop.tui.app import CuzktopApp
 from tests.tui.frames import FRAMES
 
 
+def turned(history: Sequence[float | None], seconds: int) -> tuple[float | None, ...]:
+    return (*history[seconds:], *history[:seconds])
+
+
 def moved(frame: Frame, seconds: int) -> Frame:
     """The same box `seconds` later, roughly: ages grow and histories shift."""
     gpus = tuple(
         replace(
             gpu,
-            kernel_history=gpu.kernel_history[seconds:] + gpu.kernel_history[:seconds],
+            kernel_history=turned(gpu.kernel_history, seconds),
             nvml=None
             if gpu.nvml is None
             else replace(
                 gpu.nvml,
-                util_history=gpu.nvml.util_history[seconds:] + gpu.nvml.util_history[:seconds],
+                util_history=turned(gpu.nvml.util_history, seconds),
             ),
         )
         for gpu in frame.gpus
