@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from array import array
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TypeVar, overload
 
 from cuzktop.events import GpuSampled
@@ -16,6 +19,7 @@ KEEP_READINGS_MS = 600_000.0  # if they come less often
 KEEP_BINS = 400  # seconds kept for graphs: a few more than the widest screen shows
 SPARE_BINS = 100  # beyond those, before the oldest go, many at a time
 LONGEST_PAUSE_MS = 10_000.0  # between two readings that still go along with a span
+SPARE = 100  # readings, beyond those that are kept, before the oldest go
 SAME_ZERO_MS = 50.0
 MOVING = 8  # seconds that a late reading, or a long one, may still change
 
@@ -187,7 +191,7 @@ def _spread(shares: list[float], lo: float, hi: float) -> None:
 class Readings:
     """The latest readings of one GPU, oldest first."""
 
-    __slots__ = ("_keep_ms", "_power", "_readings", "_util", "_zero_ms", "latest", "note")
+    __slots__ = ("_keep_ms", "_power", "_readings", "_sums", "_util", "_zero_ms", "latest", "note")
 
     def __init__(self, keep_ms: float = KEEP_READINGS_MS) -> None:
         """Nothing was read; nobody asks for what is older than `keep_ms`."""
@@ -195,6 +199,7 @@ class Readings:
         self._readings: deque[GpuSampled] = deque(maxlen=KEEP_READINGS)
         self._util = _Means()
         self._power = _Means()
+        self._sums = _Sums()
         self._zero_ms = 0.0
         self.latest: GpuSampled | None = None
         self.note = ""
@@ -205,6 +210,7 @@ class Readings:
         while self._readings[0].at_ms < reading.at_ms - self._keep_ms:
             self._readings.popleft()
         self.latest = reading
+        self._sums.add(reading, self._keep_ms)
         self._count(reading)
 
     def _count(self, reading: GpuSampled) -> None:
@@ -222,7 +228,7 @@ class Readings:
     def clear(self) -> None:
         """Forget all: the clock was set back."""
         self._readings.clear()
-        self._util, self._power = _Means(), _Means()
+        self._util, self._power, self._sums = _Means(), _Means(), _Sums()
         self.latest = None
 
     def history(
@@ -252,38 +258,111 @@ class Readings:
         The reach is the time (ms) that readings go along with; longer pauses don't count. Last
         comes the least share of the time in which copies to the card ran.
         """
-        util = power = util_ms = power_ms = reach_ms = copies = copies_ms = 0.0
-        count = 0
-        source: str | None = None
-        later_ms: float | None = None
-        for reading in reversed(self._readings):
-            if reading.at_ms <= start_ms:
-                break
-            covered = reading.util_window_ms or 0.0
-            lo, hi = max(start_ms, reading.at_ms - covered), min(end_ms, reading.at_ms)
-            if hi <= lo:
-                continue
-            count += 1
-            reach_ms += hi - lo if later_ms is None else min(later_ms - hi, LONGEST_PAUSE_MS)
-            later_ms = hi
-            if reading.util_pct is not None:
-                util += reading.util_pct * (hi - lo)
-                util_ms += hi - lo
-                source = reading.util_source
-            if reading.power_w is not None:
-                power += reading.power_w * (hi - lo)
-                power_ms += hi - lo
-            if (share := reading.copies_pct) is not None:
-                copies += share * (hi - lo)
-                copies_ms += hi - lo
+        return self._sums.means(start_ms, end_ms)
+
+
+class _Sums:
+    """Figures times the milliseconds that they cover, summed up from the first reading on.
+
+    So what a span comes to is the difference of two sums, but for the readings across its ends.
+    """
+
+    __slots__ = ("_at", "_covered", "_figures", "_longest_ms", "_reach", "_sources")
+
+    def __init__(self) -> None:
+        self._at = array("d")
+        self._covered = array("d")  # ms before it
+        self._longest_ms = 0.0  # of these
+        self._sources: list[str | None] = []  # of its utilisation, if there is one
+        self._reach = array("d")  # ms up to it, long pauses left out
+        # Before the first reading, after it, and so on: figure x ms, and ms in which it is known.
+        nothing = array("d", [0.0])
+        self._figures = tuple((nothing[:], nothing[:]) for _ in ("util", "power", "copies"))
+
+    def add(self, reading: GpuSampled, keep_ms: float) -> None:
+        """Count a reading; one that covers no time has no weight. What is older may go."""
+        covered = reading.util_window_ms
+        if not covered:
+            return
+        at = self._at
+        pause = min(reading.at_ms - at[-1], LONGEST_PAUSE_MS) if at else 0.0
+        self._reach.append(self._reach[-1] + pause if at else 0.0)
+        at.append(reading.at_ms)
+        self._covered.append(covered)
+        self._longest_ms = max(self._longest_ms, covered)
+        self._sources.append(None if reading.util_pct is None else reading.util_source)
+        figures = (reading.util_pct, reading.power_w, reading.copies_pct)
+        for figure, (areas, known) in zip(figures, self._figures, strict=True):
+            area, ms = 0.0, 0.0
+            if figure is not None and math.isfinite(figure):
+                area, ms = figure * covered, covered
+            areas.append(areas[-1] + area)
+            known.append(known[-1] + ms)
+        if len(at) > KEEP_READINGS + SPARE or at[min(SPARE, len(at) - 1)] < at[-1] - keep_ms:
+            del self._sources[:SPARE]
+            for column in (at, self._covered, self._reach, *chain(*self._figures)):
+                del column[:SPARE]
+
+    def means(
+        self, start_ms: float, end_ms: float
+    ) -> tuple[float | None, float | None, int, str | None, float, float | None]:
+        """See `Readings.means`."""
+        at = self._at
+        first = max(bisect_right(at, start_ms), len(at) - KEEP_READINGS)
+        last = max(first, bisect_right(at, end_ms))
+        across = list(self._across(start_ms, end_ms, first, last))
+        count = last - first + sum(1 for index, _ in across if index >= last)
+        means = []
+        for areas, known in self._figures:
+            area, ms = areas[last] - areas[first], known[last] - known[first]
+            for index, share in across:
+                area += share * (areas[index + 1] - areas[index])
+                ms += share * (known[index + 1] - known[index])
+            means.append(area / ms if ms > 0.0 else None)
+        util, power, copies = means
+        sources = self._sources[first : first + count]
         return (
-            util / util_ms if util_ms else None,
-            power / power_ms if power_ms else None,
+            util,
+            power,
             count,
-            source,
-            reach_ms,
-            copies / copies_ms if copies_ms else None,
+            next((source for source in sources if source is not None), None),
+            self._reach_ms(start_ms, end_ms, first, last, first + count) if count else 0.0,
+            copies,
         )
+
+    def _across(
+        self, start_ms: float, end_ms: float, first: int, last: int
+    ) -> Iterator[tuple[int, float]]:
+        """Readings across an end of a span, and what of each is missing in the sum.
+
+        That is of those which end in it: from `first` up to `last`.
+        """
+        at, covered = self._at, self._covered
+        for index in range(first, last):
+            if at[index] - self._longest_ms >= start_ms:
+                break
+            outside = start_ms - (at[index] - covered[index])
+            if outside > 0.0:
+                yield index, -outside / covered[index]
+        for index in range(last, len(at)):
+            inside = end_ms - max(start_ms, at[index] - covered[index])
+            if inside <= 0.0:
+                break
+            yield index, inside / covered[index]
+
+    def _reach_ms(self, start_ms: float, end_ms: float, first: int, last: int, stop: int) -> float:
+        """How long the readings from `first` go along with a span; those from `last` end after it.
+
+        `stop` is the first that doesn't touch it any more.
+        """
+        at, reach = self._at, self._reach
+        newest = at[stop - 1]
+        reach_ms = min(end_ms, newest) - max(start_ms, newest - self._covered[stop - 1])
+        if last > first:
+            reach_ms += reach[last - 1] - reach[first]
+            if stop > last:
+                reach_ms += min(end_ms - at[last - 1], LONGEST_PAUSE_MS)
+        return reach_ms
 
 
 class _Means:

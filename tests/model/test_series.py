@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -117,6 +119,40 @@ def test_a_late_reading_leaves_no_gap_in_what_it_covers() -> None:
     for at_ms in (10_990, 12_010, 12_990, 14_000):
         readings.add(reading(at_ms, 50))
     assert shown(readings, 14_000, 4) == ((50,) * 4, (50,) * 4)
+
+
+figures = st.one_of(st.none(), st.integers(0, 100))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 15), st.integers(0, 4), figures, figures), max_size=40),
+    st.integers(0, 60),
+    st.integers(0, 60),
+)
+def test_means_of_any_span_are_those_of_the_readings_in_it(
+    read: list[tuple[int, int, int | None, int | None]], start_s: int, length_s: int
+) -> None:
+    """Readings may overlap, leave pauses, or reach beyond both of its ends."""
+    readings, at_s = Readings(), 0
+    util, power, inside = [0.0, 0.0], [0.0, 0.0], []
+    end_s = start_s + length_s
+    for pause, covered, util_pct, power_w in read:
+        at_s += pause
+        taken = reading(1000.0 * at_s, util_pct, 1000.0 * covered)
+        readings.add(taken._replace(power_w=power_w))
+        lo, hi = max(start_s, at_s - covered), min(end_s, at_s)
+        if hi > lo:
+            inside.append((lo, hi))
+            for figure, sums in ((util_pct, util), (power_w, power)):
+                if figure is not None:
+                    sums[0] += figure * (hi - lo)
+                    sums[1] += hi - lo
+    means = readings.means(1000.0 * start_s, 1000.0 * end_s)
+    assert means[:2] == pytest.approx([a / s if s else None for a, s in (util, power)])
+    assert means[2] == len(inside)
+    reach = sum(min(10, later[1] - one[1]) for one, later in pairwise(inside))
+    reach += inside[-1][1] - inside[-1][0] if inside else 0
+    assert means[4] == pytest.approx(1000.0 * reach)
 
 
 def test_readings_that_nobody_asks_for_any_more_go() -> None:
