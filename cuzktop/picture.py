@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from cuzktop import frame as fr
 from cuzktop.analysis.advice import Facts
 from cuzktop.analysis.diagnosis import LEAST_COVERAGE, Measured, is_dead, verdict
-from cuzktop.analysis.herding import Rhythm, Waves, bunching, gaps_sentence, rhythm, waves_of
-from cuzktop.analysis.inflation import inflation
+from cuzktop.analysis.herding import Rhythm, Waves, bunching, gaps_sentence, rhythm_of, waves_of
+from cuzktop.analysis.inflation import Flights, inflation_of
 from cuzktop.analysis.intervals import united
 from cuzktop.analysis.live import STAGES as LOCK_STAGES
 from cuzktop.analysis.live import LiveCall, live_calls, lock_of
@@ -32,7 +32,7 @@ from cuzktop.analysis.summary import (
     why_unknown,
     why_without_shares,
 )
-from cuzktop.analysis.throughput import StageTable
+from cuzktop.analysis.throughput import FewStages
 from cuzktop.cards import process_text, strangers
 from cuzktop.dataclass import dataclass, replace
 from cuzktop.events import (
@@ -350,20 +350,16 @@ class Picture:
             few = self.pace_ms and self.finished - summed.of[1] < len(self.recent) * SUMMED_SHARE
             if summed.of == of or (few and summed.at_ms <= now < summed.at_ms + SUMMED_MS):
                 return summed
-        table = StageTable()
-        for row in reversed(self.recent):
-            if row.state == "done":
-                table.add(row)
-        starts, ends = run.synth_starts[-2000:], run.synth_ends[-2000:]
-        flying = len(told.syntheses)
-        made_ms = [span for kinds in run.synth_spans.values() for span in kinds]
-        beat = rhythm(starts, ends, made_ms, flying=flying)
+        table = FewStages(reversed(self.recent))
+        stages, means = table.figures()
+        flights = Flights(run.synth_starts[-2000:], run.synth_ends[-2000:], len(told.syntheses))
+        beat = rhythm_of(flights, [span for kinds in run.synth_spans.values() for span in kinds])
         self._summed = _Summed(
             of=of,
             at_ms=now,
-            stages=table.stats(),
-            means=table.means(),
-            inflation=inflation(table.cpu, starts, ends, flying=flying) if self.finished else None,
+            stages=stages,
+            means=means,
+            inflation=inflation_of(table, flights) if self.finished else None,
             rhythm=beat,
             gauge=bunching(run.synth_ends[-200:], beat.usual_ms),
             gaps=gaps_sentence(told.recent),

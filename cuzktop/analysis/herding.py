@@ -80,12 +80,12 @@ def rhythm(
     flying: int | None = None,
 ) -> Rhythm:
     """The rhythm of syntheses; see `waves`."""
-    ends = in_order(synth_ends)
-    return Rhythm(
-        ends=ends,
-        usual_ms=median(synth_ms),
-        in_flight=Flights(synth_starts, ends, flying).usual(),
-    )
+    return rhythm_of(Flights(synth_starts, synth_ends, flying), synth_ms)
+
+
+def rhythm_of(flights: Flights, synth_ms: Sequence[float]) -> Rhythm:
+    """The rhythm of the syntheses in `flights`, which took `synth_ms`."""
+    return Rhythm(ends=flights.ends, usual_ms=median(synth_ms), in_flight=flights.usual())
 
 
 def waves(

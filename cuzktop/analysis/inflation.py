@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate, groupby, islice
 from operator import le
-from typing import Final
+from typing import Final, Protocol
 
 from cuzktop.frame import CpuStage, Host, Inflation, PartitionRow
 from cuzktop.units import duration
@@ -33,8 +33,18 @@ MANY_SHOOTDOWNS: Final = (
 )
 
 
+class CpuTimes(Protocol):
+    """When CPU stages ran and how long they took."""
+
+    def times(self, stage: str) -> list[tuple[float, float]]:
+        """Begin (offset in ms) and duration in ms of a stage, of the commonest kind of partition.
+
+        A stage counts as begun when its partition's synthesis did, or else its call.
+        """
+
+
 class CpuTable:
-    """When CPU stages ran and how long they took, of partitions evenly drawn from the whole log."""
+    """The `CpuTimes` of partitions evenly drawn from the whole log."""
 
     __slots__ = ("_kinds",)
 
@@ -49,40 +59,30 @@ class CpuTable:
             columns = self._kinds[row.kind] = _Columns()
         columns.add(row, cold=cold)
 
-    def pairs(self, stage: str, flights: Flights) -> list[tuple[int, float]]:
-        """Syntheses in flight and duration in ms, of the commonest kind of partition.
-
-        For a synthesis it is the mean number over its time, itself among them.
-        """
+    def times(self, stage: str) -> list[tuple[float, float]]:
+        """See `CpuTimes`."""
         columns = max(self._kinds.values(), key=lambda one: one.seen, default=None)
-        if columns is None:
-            return []
-        if stage == "synth_ms":
-            return [
-                (round(flights.mean(at, at + took)) if took > 0 else flights.at(at), took)
-                for at, took in columns.times(stage)
-            ]
-        return [(flights.at(at), took) for at, took in columns.times(stage)]
+        return [] if columns is None else columns.times(stage)
 
 
 class Flights:
     """How many syntheses are in flight, from their starts and ends (offsets in ms)."""
 
-    __slots__ = ("_ends", "_ends_sum", "_missing", "_starts", "_starts_sum")
+    __slots__ = ("_ends_sum", "_missing", "_starts", "_starts_sum", "ends")
 
     def __init__(
         self, starts: Sequence[float], ends: Sequence[float], flying: int | None = None
     ) -> None:
         """Of all syntheses, or of the latest with `flying` in flight at the end."""
-        self._starts, self._ends = in_order(starts), in_order(ends)
-        self._starts_sum, self._ends_sum = _sums(self._starts), _sums(self._ends)
+        self._starts, self.ends = in_order(starts), in_order(ends)
+        self._starts_sum, self._ends_sum = _Sums(self._starts), _Sums(self.ends)
         before = 0 if flying is None else flying - (len(starts) - len(ends))
         self._missing = max(0, before)  # began before the first of `starts`
 
     def at(self, at_ms: float) -> int:
         """In flight at an instant; one that ends at it is not."""
         begun = bisect_right(self._starts, at_ms)
-        return max(0, begun - bisect_right(self._ends, at_ms) + self._missing)
+        return max(0, begun - bisect_right(self.ends, at_ms) + self._missing)
 
     def mean(self, lo_ms: float, hi_ms: float) -> float:
         """The time-weighted mean over a span, which is not empty."""
@@ -90,18 +90,17 @@ class Flights:
         return max(0.0, area / (hi_ms - lo_ms) + self._missing)
 
     def _area(self, at_ms: float) -> float:
-        begun, ended = bisect_right(self._starts, at_ms), bisect_right(self._ends, at_ms)
-        starts_sum = _sum(self._starts, self._starts_sum, begun)
-        return (begun - ended) * at_ms - (starts_sum - _sum(self._ends, self._ends_sum, ended))
+        begun, ended = bisect_right(self._starts, at_ms), bisect_right(self.ends, at_ms)
+        return (begun - ended) * at_ms - (self._starts_sum.of(begun) - self._ends_sum.of(ended))
 
     def usual(self) -> float | None:
         """The median over the instants just before a synthesis ends."""
-        count = len(self._ends)
+        count = len(self.ends)
         if not count:
             return None
         before: Counter[int] = Counter()  # how often so many were in flight
         begun, starts = 0, self._starts
-        for index, at in enumerate(self._ends):
+        for index, at in enumerate(self.ends):
             while begun < len(starts) and starts[begun] <= at:
                 begun += 1
             before[begun - index + self._missing] += 1
@@ -113,28 +112,39 @@ class Flights:
         return None
 
 
-SUM_EVERY = 64
+FEW: Final = 10_000  # times: of so many a copy, and a sum each, are no burden
+SUM_EVERY: Final = 64  # of more
 
 
 def in_order(times: Sequence[float]) -> Sequence[float]:
-    """Sorted; not a copy, if it is already: a log of weeks has a million of them."""
+    """Sorted; not a copy, if it is already and long: a log of weeks has a million of them."""
+    if len(times) <= FEW:
+        return sorted(times)
     if all(map(le, times, islice(times, 1, None))):
         return times
     return array("d", sorted(times))
 
 
-def _sums(times: Sequence[float]) -> Sequence[float]:
-    """The sums of the first 0, 64, 128, … of them."""
-    parts = (
-        sum(times[at : at + SUM_EVERY])
-        for at in range(0, len(times) // SUM_EVERY * SUM_EVERY, SUM_EVERY)
-    )
-    return array("d", accumulate(parts, initial=0.0))
+class _Sums:
+    """The sum of the first few of many times."""
 
+    __slots__ = ("_every", "_sums", "_times")
 
-def _sum(times: Sequence[float], sums: Sequence[float], count: int) -> float:
-    """The sum of the first `count`."""
-    return sums[count // SUM_EVERY] + sum(times[count // SUM_EVERY * SUM_EVERY : count])
+    def __init__(self, times: Sequence[float]) -> None:
+        self._times = times
+        every = self._every = 1 if len(times) <= FEW else SUM_EVERY
+        parts = times
+        if every > 1:
+            starts = range(0, len(times) // every * every, every)
+            parts = [sum(times[at : at + every]) for at in starts]
+        self._sums = list(accumulate(parts, initial=0.0))
+
+    def of(self, count: int) -> float:
+        """The sum of the first `count`."""
+        if self._every == 1:
+            return self._sums[count]
+        whole = count // self._every
+        return self._sums[whole] + sum(self._times[whole * self._every : count])
 
 
 class _Columns:
@@ -180,7 +190,7 @@ def _or_nan(figure: float | None) -> float:
 
 
 def inflation(
-    table: CpuTable,
+    table: CpuTimes,
     synth_starts: Sequence[float],
     synth_ends: Sequence[float],
     *,
@@ -191,13 +201,26 @@ def inflation(
     `synth_starts` and `synth_ends` are the instants of all syntheses or of the latest; `flying` is
     the number in flight at their end, None where none is missing from the two.
     """
-    flights = Flights(synth_starts, synth_ends, flying)
-    found = []
-    for stage in CPU_STAGES:
-        one = _compared(stage, table.pairs(stage, flights))
-        if one is not None:
-            found.append(one)
-    return _judged(tuple(found))
+    return inflation_of(table, Flights(synth_starts, synth_ends, flying))
+
+
+def inflation_of(table: CpuTimes, flights: Flights) -> Inflation:
+    """The same, of the syntheses in `flights`."""
+    found = [_compared(stage, pairs(table, stage, flights)) for stage in CPU_STAGES]
+    return _judged(tuple([one for one in found if one is not None]))
+
+
+def pairs(table: CpuTimes, stage: str, flights: Flights) -> list[tuple[int, float]]:
+    """Syntheses in flight and duration in ms.
+
+    For a synthesis it is the mean number over its time, itself among them.
+    """
+    if stage == "synth_ms":
+        return [
+            (round(flights.mean(at, at + took)) if took > 0 else flights.at(at), took)
+            for at, took in table.times(stage)
+        ]
+    return [(flights.at(at), took) for at, took in table.times(stage)]
 
 
 def _compared(stage: str, pairs: list[tuple[int, float]]) -> CpuStage | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from operator import attrgetter
+from typing import TypeVar
 
 from cuzktop.analysis.inflation import CpuTable
 from cuzktop.frame import PartitionRow, StageStats
@@ -34,6 +35,7 @@ COLD_STAGES = frozenset(STAGES) - {"synth_ms", "queue_ms"}
 
 COUNTED_AT_A_TIME = 256
 _figures_of = attrgetter(*STAGES)
+T = TypeVar("T")
 Counts = Mapping[int, int]
 """How often each figure occurred."""
 
@@ -89,6 +91,49 @@ class StageTable:
             for stage, counts in self._counts.items()
             if counts
         }
+
+
+class FewStages:
+    """What `StageTable` tells, of a few partitions at hand: they are sorted, not counted."""
+
+    __slots__ = ("_cold", "_rows")
+
+    def __init__(self, rows: Iterable[PartitionRow]) -> None:
+        """`rows` in the order in which they finished; those that are done count."""
+        self._rows = [row for row in rows if row.state == "done"]
+        first: dict[int | None, int] = {}
+        for at, row in enumerate(self._rows):
+            if row.gpu not in first:
+                first[row.gpu] = at
+        self._cold = frozenset(first.values())
+
+    def figures(self) -> tuple[Mapping[str, StageStats], Mapping[str, float]]:
+        """Statistics and mean of each stage that has a figure."""
+        told: dict[str, StageStats] = {}
+        means: dict[str, float] = {}
+        columns = zip(*map(_figures_of, self._rows), strict=True)
+        for stage, column in zip(STAGES, columns, strict=False):
+            known = self._warm(column) if stage in COLD_STAGES else column
+            ordered = sorted([figure for figure in known if figure is not None])
+            if ordered:
+                told[stage] = stats(ordered)
+                means[stage] = sum(ordered) / len(ordered)
+        return told, means
+
+    def _warm(self, column: Sequence[T]) -> list[T]:
+        return [one for at, one in enumerate(column) if at not in self._cold]
+
+    def times(self, stage: str) -> list[tuple[float, float]]:
+        """See `CpuTimes`."""
+        kinds = Counter([row.kind for row in self._rows])
+        if not kinds:
+            return []
+        kind = max(kinds, key=kinds.__getitem__)
+        begun = attrgetter("synth_start_ms" if stage == "synth_ms" else "bracket_start_ms")
+        took = attrgetter(stage)
+        rows = self._warm(self._rows) if stage in COLD_STAGES else self._rows
+        times = [(begun(row), took(row)) for row in rows if row.kind == kind]
+        return [one for one in times if None not in one]
 
 
 def _stats(counts: Counts) -> StageStats:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from cuzktop.analysis.inflation import KEEP, CpuTable, Flights, inflation, pressure
+from cuzktop.analysis.inflation import FEW, KEEP, CpuTable, Flights, inflation, pairs, pressure
 from cuzktop.frame import Host, Inflation, PartitionRow
 
 Times = tuple[list[float], list[float]]
@@ -124,15 +124,15 @@ def test_a_cold_call_is_no_base() -> None:
         prep_msm_ms=9000,
     )
     table.add(row, cold=True)
-    assert table.pairs("prep_msm_ms", Flights([0.0], [10.0])) == []
-    assert table.pairs("synth_ms", Flights([0.0], [10.0])) == [(1, 10.0)]
+    assert pairs(table, "prep_msm_ms", Flights([0.0], [10.0])) == []
+    assert pairs(table, "synth_ms", Flights([0.0], [10.0])) == [(1, 10.0)]
 
 
 def test_memory_is_bounded() -> None:
     times = ramp(20)
     table = rows(times, prep=100, b_g2=40, count=5 * KEEP)
-    pairs = table.pairs("prep_msm_ms", Flights(*times))
-    assert KEEP / 2 <= len(pairs) < 2 * KEEP
+    kept = pairs(table, "prep_msm_ms", Flights(*times))
+    assert KEEP / 2 <= len(kept) < 2 * KEEP
     columns = next(iter(table._kinds.values()))
     held = sum(sys.getsizeof(getattr(columns, name)) for name in ("made", "prep", "b_g2"))
     assert held < 3 * 8 * 2 * KEEP * 1.2
@@ -146,6 +146,14 @@ def test_the_latest_starts_and_ends_count_as_all_do(kept: int) -> None:
     every, late = Flights(starts, ends), Flights(starts[-kept:], ends[-kept:], 10)
     for at in (max(starts[-kept], ends[-kept]), 5900.0, 7000.0):
         assert late.at(at) == every.at(at)
+
+
+def test_many_times_are_summed_up_as_few_are() -> None:
+    starts = [float(n) for n in range(FEW + 100)]
+    ends = [n + 950.0 for n in starts[:FEW]]
+    many, few = Flights(starts, ends), Flights(starts[-2000:], ends[-1900:], 100)
+    for lo, hi in ((FEW - 800.0, FEW + 200.0), (FEW + 0.0, FEW + 1.0), (FEW - 900.0, FEW + 99.5)):
+        assert few.mean(lo, hi) == pytest.approx(many.mean(lo, hi))
 
 
 def test_flights_at_and_over_a_time() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cuzktop.analysis.throughput import STAGES, StageTable, median, percentile, stats
+from cuzktop.analysis.throughput import STAGES, FewStages, StageTable, median, percentile, stats
 from cuzktop.dataclass import replace
 from cuzktop.frame import PartitionRow
 
@@ -72,6 +72,38 @@ def test_a_gpu_s_first_call_is_cold_and_left_out() -> None:
     assert (shown["kernel_ms"].count, shown["kernel_ms"].max) == (2, 1500)
     # What came before the GPU is as warm as any.
     assert (shown["synth_ms"].count, shown["queue_ms"].count) == (4, 4)
+
+
+known = st.one_of(st.none(), st.integers(0, 40))
+rows = st.builds(
+    PartitionRow,
+    job=st.just("j"),
+    attempt=st.just(1),
+    partition=st.just(0),
+    kind=st.sampled_from(["porep", "snap"]),
+    state=st.sampled_from(["done", "done", "failed"]),
+    gpu=st.sampled_from([None, 0, 1]),
+    synth_start_ms=known,
+    bracket_start_ms=known,
+    synth_ms=known,
+    prep_msm_ms=known,
+    kernel_ms=known,
+)
+
+
+@given(st.lists(rows, max_size=30))
+def test_few_partitions_are_told_as_all_of_a_log(some: list[PartitionRow]) -> None:
+    table, few = StageTable(), FewStages(some)
+    for row in some:
+        if row.state == "done":
+            table.add(row)
+    stages, means = few.figures()
+    assert {name: (one.count, one.p50, one.p95, one.max) for name, one in stages.items()} == {
+        name: (one.count, one.p50, one.p95, one.max) for name, one in table.stats().items()
+    }
+    assert means == table.means()
+    for stage in ("synth_ms", "prep_msm_ms"):
+        assert few.times(stage) == table.cpu.times(stage)
 
 
 def test_a_stage_without_figures_is_not_there() -> None:
