@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeVar
 
-from cuzktop.dataclass import NamedTuple, dataclass, field, replace
+from cuzktop.dataclass import NamedTuple, dataclass, field
 from cuzktop.events import GpuProcess, GpuSampled, GpuSamplerNote
 from cuzktop.sources.ordinals import Card as Identity
 from cuzktop.sources.ordinals import CudaChoice, number_cards
@@ -32,6 +32,8 @@ looks at half of the time only and misreads work with a rhythm near 200 ms."""
 
 DEFAULT_PERIOD_S = 1.0
 MIN_PERIOD_S = 0.5  # nothing changes faster than 200 ms, and each call takes the driver's locks
+RELIEF_PERIOD_S = 1.5  # between two looks if a card holds up the others
+STUCK_S = 0.5  # a card's turn takes a millisecond, ten when the driver is busy
 GPM_MIN_INTERVAL_MS = 100.0  # closer samples read a believable 0: the counters haven't moved
 SAMPLE_PERIOD_MS = 200.0  # both the samples' and utilization.gpu's
 FIRST_SAMPLES = 5  # of the driver's 14 s of history, the first reading takes the last second
@@ -291,7 +293,36 @@ class SamplerState:
     noted: str = ""
     choice: Callable[[], CudaChoice | None] = lambda: None  # how the daemon counts its GPUs
     identities: tuple[Identity, ...] = ()  # of all cards, in NVML's order
-    only: int | None = None  # NVML's number of the one card to read; None: all of them
+    only: frozenset[int] | None = None  # NVML's numbers of the cards to read; None: all of them
+    turns: int = 0  # how many a card has had
+    reading: Card | None = None  # whose turn it is
+    turn_lock: threading.Lock = field(default_factory=threading.Lock)  # over these and `cards`
+
+    def give_turn(self, card: Card | None, cards: list[Card]) -> bool:
+        """Go over to the next of `cards`, or to none; False if others read them by now."""
+        with self.turn_lock:
+            self.turns += 1
+            mine = self.cards is cards
+            self.reading = card if mine else None
+            return mine
+
+    def leave_alone(self, turn: int) -> SamplerState | None:
+        """Take the other cards from a step in which `turn` still lasts; None where it doesn't."""
+        with self.turn_lock:
+            stuck = self.reading
+            if stuck is None or self.turns != turn or len(self.cards) <= 1:
+                return None
+            others = [card for card in self.cards if card is not stuck]
+            self.cards = [stuck]
+            self.only = frozenset({stuck.index})
+            only = frozenset(card.index for card in others)
+            return SamplerState(
+                sources=self.sources,
+                cards=others,
+                choice=self.choice,
+                identities=self.identities,
+                only=only,
+            )
 
 
 # ------------------------------------------------------------------------------- one step
@@ -307,7 +338,10 @@ def sample(
     driver or a card there is one note and another try after `RETRY_MS`.
     """
     yield from find_cards(reader, clock, state)
-    for card in state.cards:
+    cards = state.cards
+    for card in cards:
+        if not state.give_turn(card, cards):
+            return
         try:
             yield from _sample_card(reader, clock, state, card)
         except GpuReadError as error:  # the library itself is gone: a reloaded driver, say
@@ -341,7 +375,7 @@ def _start(
     cards = [
         Card(index=index, gpu=index, sources=state.sources)
         for index in range(count)
-        if state.only in (None, index)
+        if state.only is None or index in state.only
     ]
     for card in cards:
         try:
@@ -694,8 +728,9 @@ class NvmlSampler(threading.Thread):
     """Puts a `GpuSampled` of each card on `events` every `period_s`, and notes on what is missing.
 
     A daemon thread: a call that hangs in the driver must hold up neither the screen nor the exit.
-    Each further card gets such a thread of its own, so that it doesn't hold up the other cards
-    either. `clock` gives wall-clock ms. Nothing is raised out of it.
+    Nor the other cards: a `_Relief` looks after it, and has them read by another such thread. One
+    thread reads all of them until then, for what is woken once costs less than what is woken four
+    times. `clock` gives wall-clock ms. Nothing is raised out of it.
     """
 
     def __init__(
@@ -724,31 +759,35 @@ class NvmlSampler(threading.Thread):
     def run(self) -> None:
         """Take a step a period until told to stop."""
         reader = self._reader = self._reader or PynvmlReader()
+        state = self._state
+        relief: _Relief | None = None
         while not self._stop_event.is_set():
             began_ms = self._clock()
             try:
-                for event in find_cards(reader, self._clock, self._state):
+                for event in find_cards(reader, self._clock, state):
                     self._events.put(event)
-                if len(self._state.cards) > 1:
-                    self._share_out(reader)
-                for event in sample(reader, self._clock, self._state):
+                if relief is None and len(state.cards) > 1:
+                    relief = _Relief(self._stop_event, state, self._go_on)
+                    relief.start()
+                for event in sample(reader, self._clock, state):
                     self._events.put(event)
             except Exception as error:  # noqa: BLE001  # a fault here must not end the readings
                 self._break_off(" ".join(f"{type(error).__name__}: {error}".split()))
+            state.give_turn(None, state.cards)
             spent_s = max(0.0, (self._clock() - began_ms) / 1000.0)
             self._stop_event.wait(max(0.0, self._period_s - spent_s))
 
-    def _share_out(self, reader: GpuReader) -> None:
-        """Keep the first card and start a thread for each of the others."""
-        state = self._state
-        state.only = state.cards[0].index
-        for card in state.cards[1:]:
-            twin = NvmlSampler(
-                self._events, self._clock, self._stop_event, period_s=self._period_s, reader=reader
-            )
-            twin._state = replace(state, cards=[card], only=card.index, noted="")
-            twin.start()
-        del state.cards[1:]
+    def _go_on(self, state: SamplerState) -> None:
+        """Have another thread read the cards of `state`."""
+        other = NvmlSampler(
+            self._events,
+            self._clock,
+            self._stop_event,
+            period_s=self._period_s,
+            reader=self._reader,
+        )
+        other._state = state
+        other.start()
 
     def _break_off(self, why: str) -> None:
         now_ms = self._clock()
@@ -756,6 +795,34 @@ class NvmlSampler(threading.Thread):
             self._events.put(taken_back)
         for note in _unavailable(self._state, now_ms, f"GPU readings broke off: {why}"):
             self._events.put(note)
+
+
+class _Relief(threading.Thread):
+    """Looks now and then if a card keeps its turn, and has the others read elsewhere if so."""
+
+    def __init__(
+        self,
+        stop: threading.Event,
+        state: SamplerState,
+        go_on: Callable[[SamplerState], None],
+    ) -> None:
+        """Look after the step that `state` belongs to."""
+        super().__init__(name="cuzktop-nvml-relief", daemon=True)
+        self._stop_event = stop
+        self._state = state
+        self._go_on = go_on
+
+    def run(self) -> None:
+        """Look until there is nothing left to do."""
+        state = self._state
+        while not self._stop_event.wait(RELIEF_PERIOD_S):
+            turn = state.turns
+            if state.reading is None or self._stop_event.wait(STUCK_S):
+                continue
+            others = state.leave_alone(turn)
+            if others is not None:
+                self._go_on(others)
+                return
 
 
 def read_once(

@@ -842,7 +842,8 @@ def test_a_call_that_hangs_does_not_keep_the_program_from_ending() -> None:
     sampler.join(timeout=10)
 
 
-def test_a_card_that_hangs_holds_up_no_other() -> None:
+@pytest.mark.parametrize("hanging", [0, 1, 2])
+def test_a_card_that_hangs_holds_up_no_other(hanging: int) -> None:
     released = threading.Event()
     cards = [FakeCard(), FakeCard(), FakeCard()]
     clock = Clock()
@@ -850,7 +851,7 @@ def test_a_card_that_hangs_holds_up_no_other() -> None:
     class Hanging(FakeReader):
         def memory_bytes(self, handle: object, *, v2: bool) -> tuple[int, int]:
             assert isinstance(handle, Handle)
-            if handle.gpu == 0 and self.calls["memory"] > 3:
+            if handle.gpu == hanging and self.calls["memory"] > 3:
                 released.wait(60)
             return super().memory_bytes(handle, v2=v2)
 
@@ -859,14 +860,48 @@ def test_a_card_that_hangs_holds_up_no_other() -> None:
     sampler = NvmlSampler(events, clock, stop, reader=Hanging(*cards, clock=clock), period_s=0.5)
     sampler.start()
     counts: Counter[int] = Counter()
-    while min(counts[1], counts[2]) < 4:
-        event = events.get(timeout=30)
-        if isinstance(event, GpuSampled):
-            counts[event.gpu] += 1
-    assert counts[0] <= 2
-    stop.set()
+
+    def until(enough: Callable[[], bool]) -> None:
+        while not enough():
+            event = events.get(timeout=30)
+            if isinstance(event, GpuSampled):
+                counts[event.gpu] += 1
+
+    until(lambda: min(counts[gpu] for gpu in range(3) if gpu != hanging) >= 4)
+    assert counts[hanging] <= 2
     released.set()
+    until(lambda: counts[hanging] >= 4)
+    stop.set()
     sampler.join(timeout=10)
+
+
+def test_the_step_that_a_card_holds_up_reads_no_card_that_others_read_by_then() -> None:
+    reader = FakeReader(FakeCard(), FakeCard(), FakeCard(), clock=Clock())
+    state = SamplerState()
+    step(reader, state)
+    elsewhere: list[SamplerState | None] = []
+
+    def hang(what: str) -> None:
+        if what == "memory" and state.reading is not None and state.reading.gpu == 1:
+            elsewhere.append(state.leave_alone(state.turns))
+
+    reader.after_call = hang
+    assert [one.gpu for one in readings(step(reader, state))] == [0, 1]
+    reader.after_call = lambda _: None
+    assert [one.gpu for one in readings(step(reader, state))] == [1]
+    (others,) = elsewhere
+    assert others is not None
+    assert [one.gpu for one in readings(step(reader, others))] == [0, 2]
+
+
+def test_a_card_has_the_turn_to_itself_only_if_it_has_not_ended() -> None:
+    state = SamplerState()
+    step(FakeReader(FakeCard(), FakeCard(), clock=Clock()), state)
+    turn = state.turns
+    assert state.give_turn(state.cards[0], state.cards)
+    assert state.leave_alone(turn) is None  # another turn has begun since that was looked at
+    state.give_turn(None, state.cards)
+    assert state.leave_alone(state.turns) is None  # nobody has it: the step is over
 
 
 def test_the_module_itself_needs_no_pynvml() -> None:
