@@ -52,7 +52,7 @@ class Memory(NamedTuple):
 
 
 class Process(NamedTuple):
-    """One process. `started_s` tells it from a later one with the same id."""
+    """One process. `started_s`, since the machine's, tells it from a later one with the same id."""
 
     started_s: float
     cpu_s: float
@@ -286,6 +286,10 @@ class HostSampler(threading.Thread):
 
 # ------------------------------------------------------------------------------- psutil
 
+SHORT_BYTES = 4096  # more than any file of /proc that is read here in one piece
+_STATE_AT = 3  # the first field after a process's name, as proc(5) counts them
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TLB = re.compile(rb"^ *TLB:((?: +\d+)+)", re.MULTILINE)
 _ONE_CPU_BYTES = 8192  # /proc/cpuinfo's first CPU, with all of its flags
 
@@ -294,8 +298,17 @@ def _reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
+def _read_short(path: str) -> bytes:
+    """A short file, without what `open` builds around a descriptor: a search reads thousands."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(descriptor, SHORT_BYTES)
+    finally:
+        os.close(descriptor)
+
+
 class PsutilReader:
-    """The system by psutil, and by /proc where psutil has no call (Linux)."""
+    """The machine by psutil, and by /proc (Linux) what psutil has no call for, or a dear one."""
 
     def __init__(self, proc: Path = Path("/proc"), resctrl: Path = Path("/sys/fs/resctrl")) -> None:
         """Import psutil. Raises ImportError without it."""
@@ -327,8 +340,8 @@ class PsutilReader:
     def pressure_pct(self, resource: Resource) -> float:
         """Read avg10 of the line `some avg10=1.23 avg60=… total=…` (kernel docs, psi.rst)."""
         try:
-            text = (self._proc / "pressure" / resource).read_text("ascii")
-            return float(text.split("some avg10=", 1)[1].split(None, 1)[0])
+            text = _read_short(f"{self._proc}/pressure/{resource}")
+            return float(text.split(b"some avg10=", 1)[1].split(None, 1)[0])
         except (OSError, ValueError, IndexError):
             why = "this kernel doesn't measure it (PSI; boot it with psi=1)"
             raise HostReadError(why) from None
@@ -390,23 +403,26 @@ class PsutilReader:
 
     def _comm(self, pid: str) -> str:
         try:
-            with open(f"{self._proc}/{pid}/comm", "rb") as file:  # noqa: PTH123  # 5000 a search
-                return file.read(64).decode(errors="replace").rstrip("\n")
+            return _read_short(f"{self._proc}/{pid}/comm").decode(errors="replace").rstrip("\n")
         except OSError:
             return ""
 
     def process(self, pid: int | None) -> Process:
-        """Read one process; made anew each time, so that a later one isn't taken for it."""
-        psutil = self._psutil
+        """Read the one line of /proc/PID/stat (proc(5)); a name in it may hold spaces and ")"."""
         try:
-            process = psutil.Process(pid)
-            with process.oneshot():
-                times = process.cpu_times()
-                return Process(
-                    started_s=process.create_time(),
-                    cpu_s=times.user + times.system,
-                    rss_bytes=process.memory_info().rss,
-                    threads=process.num_threads(),
-                )
-        except (psutil.Error, OSError, ValueError) as error:
-            raise HostReadError(str(error)) from None
+            line = _read_short(f"{self._proc}/{'self' if pid is None else pid}/stat")
+            fields = line[line.rindex(b")") + 2 :].split()
+            user, system, threads, started, pages = (
+                int(fields[number - _STATE_AT]) for number in (14, 15, 20, 22, 24)
+            )
+        except OSError as error:
+            raise HostReadError(_reason(error)) from None
+        except (ValueError, IndexError):
+            why = "/proc tells nothing of it"
+            raise HostReadError(why) from None
+        return Process(
+            started_s=started / _TICKS_PER_S,
+            cpu_s=(user + system) / _TICKS_PER_S,
+            rss_bytes=pages * _PAGE_BYTES,
+            threads=threads,
+        )

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 
 from cuzktop.events import Event, HostSampled, SourceNote
@@ -283,6 +284,37 @@ def test_this_machine_has_every_figure() -> None:
     own = reader.process(None)
     assert own == reader.process(os.getpid())._replace(cpu_s=own.cpu_s, rss_bytes=own.rss_bytes)
     assert own.rss_bytes > 2**20
+
+
+def test_a_process_is_what_psutil_says_it_is() -> None:
+    code = "import sys; print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()  # it stands still now
+        read, known = PsutilReader().process(child.pid), psutil.Process(child.pid)
+        times = known.cpu_times()
+        assert read.cpu_s == pytest.approx(times.user + times.system, abs=0.05)
+        assert read.rss_bytes == pytest.approx(known.memory_info().rss, rel=0.05)
+        assert read.threads == known.num_threads()
+        begun_s = psutil.boot_time() + read.started_s
+        assert begun_s == pytest.approx(known.create_time(), abs=1.5)
+
+
+def test_a_process_may_have_any_name(tmp_path: Path) -> None:
+    (tmp_path / "12").mkdir()
+    stat = tmp_path / "12" / "stat"
+    fields = " ".join(str(number) for number in range(4, 53))
+    stat.write_text(f"12 (cuzk) R (x) S {fields}\n")
+    ticks, page_bytes = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+    assert PsutilReader(tmp_path).process(12) == Process(
+        started_s=22 / ticks, cpu_s=(14 + 15) / ticks, rss_bytes=24 * page_bytes, threads=20
+    )
+    for torn in ("", "12 (cuzk", "12 (cuzk) S 4 5 6\n"):
+        stat.write_text(torn)
+        with pytest.raises(HostReadError):
+            PsutilReader(tmp_path).process(12)
 
 
 def test_a_process_that_is_not_there_is_said_so() -> None:
