@@ -271,6 +271,57 @@ class PrestageSeen(NamedTuple):
     total_ms: int | None
 
 
+TimingLine = tuple[int, int, int, int]
+"""One of C1–C12: its number, the two figures that tell whose it is, and its thread's number.
+
+C6–C8 have one such figure; the thread's number is their second. What a line doesn't have is 0.
+"""
+
+
+class TimingStretch(NamedTuple):
+    """Timing lines that follow one another: as one event they cost half of what they do apart.
+
+    They stand between two ticks: `since_us` and `until_us` are the time stamps (µs since 1970 UTC)
+    of the tracing lines next above and below that bound them; None where there is no such line, or
+    it is an event of its own.
+    """
+
+    since_us: int | None
+    lines: list[TimingLine]
+    until_us: int | None
+
+    def events(self) -> list[LogEvent]:
+        """The same as events of their own."""
+        events = [timing_event(line) for line in self.lines]
+        if self.since_us is not None:
+            events.insert(0, Tick(self.since_us))
+        if self.until_us is not None:
+            events.append(Tick(self.until_us))
+        return events
+
+
+def timing_event(line: TimingLine) -> LogEvent:
+    """The line as an event of its own."""
+    number, a, b, tid = line
+    if number in _WITH_ONE_FIGURE:
+        return _WITH_ONE_FIGURE[number](a)
+    if number in _OF_A_THREAD:
+        return _OF_A_THREAD[number](tid, a)
+    if number == 9:
+        return TailMsm(tid, a, b)
+    return _WITH_TWO_FIGURES[number](a, b)
+
+
+_WITH_ONE_FIGURE: dict[int, type[PrepMsm | Deallocated]] = {2: PrepMsm, 12: Deallocated}
+_OF_A_THREAD: dict[int, type[NttMsmH | BarrierWaited | BatchAdded]] = {
+    6: NttMsmH,
+    7: BarrierWaited,
+    8: BatchAdded,
+}
+_WITH_TWO_FIGURES: dict[
+    int, type[SplitVectors | BG2Msm | LockAcquired | LockReleased | Epilogue]
+] = {1: SplitVectors, 3: BG2Msm, 4: LockAcquired, 10: LockReleased, 11: Epilogue}
+
 # ------------------------------------------------------- the daemon's log: Rust lines round a call
 
 
@@ -616,6 +667,7 @@ LogEvent = (
     | LockReleased
     | Epilogue
     | Deallocated
+    | TimingStretch
     | PrestageSeen
     | CardSeen
     | ProveStartTimed

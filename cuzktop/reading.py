@@ -296,7 +296,10 @@ class LogSummary:
     def _fold(self) -> None:
         until = min((call.start for call in self.model.attributor.waiting), default=math.inf)
         for number, gpu in self.model.run.gpus.items():
-            self._older.setdefault(number, LongRun()).fold(gpu, until)
+            older = self._older.get(number)
+            if older is None:
+                older = self._older[number] = LongRun()
+            older.fold(gpu, until)
 
     def close(self) -> None:
         """Give back the files behind the rows of all runs."""

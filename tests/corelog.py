@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from cuzktop.events import DialectSeen, HeadSeen, LogEvent, Tick
+from cuzktop.events import DialectSeen, HeadSeen, LogEvent, Tick, TimingStretch
 from cuzktop.frame import Source
 from cuzktop.headless.report import partition_line, write_report
 from cuzktop.parse.scanner import Counts, LogScanner
@@ -41,13 +41,22 @@ def blocks(data: bytes, size: int) -> Iterator[bytes]:
 
 
 def scan(data: bytes, size: int = 65536) -> tuple[list[LogEvent], Counts]:
-    """All events of a log, and what was counted."""
+    """All events of a log, those of a stretch apart, and what was counted."""
     scanner = LogScanner()
     events: list[LogEvent] = []
     for block in blocks(data, size):
-        events += scanner.feed(block)
+        events += apart(scanner.feed(block))
     events += scanner.finish()
     return events, scanner.counts
+
+
+def apart(events: Iterable[LogEvent]) -> Iterator[LogEvent]:
+    """The same with each timing line, and each tick, as an event of its own."""
+    for event in events:
+        if isinstance(event, TimingStretch):
+            yield from event.events()
+        else:
+            yield event
 
 
 def said(data: bytes) -> list[LogEvent]:

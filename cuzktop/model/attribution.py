@@ -20,6 +20,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
+from cuzktop.events import TimingLine
 from cuzktop.model import blocks, fitting
 from cuzktop.model.blocks import Block
 from cuzktop.model.chains import MISSING, printed_chains
@@ -125,6 +126,19 @@ class Attributor:
             if kind == C11:
                 self._loose.append(self._growing)
                 self._growing = {}
+
+    def add_all(self, lines: Sequence[TimingLine], clock: float) -> bool:
+        """Lines that follow one another were read; whether any of them is of a call."""
+        before = self.sequence()
+        if self.contiguous:
+            for kind, a, b, _ in lines:
+                if kind in self.pools:
+                    self.add(kind, a, b, clock)
+        else:
+            if not self.lock_lines:
+                self.lock_lines = any(line[0] in (C4, C7, C10) for line in lines)
+            self._tape.add_all(lines, clock)
+        return self.sequence() > before
 
     def sequence(self) -> int:
         """The place of the next anonymous line: orders calls and lines in the file."""

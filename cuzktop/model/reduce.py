@@ -104,6 +104,9 @@ class Model:
                 if self._doubling:
                     self._doubling -= 1
             elif self._doubling:
+                if isinstance(event, ev.TimingStretch):
+                    repeats += self.feed(event.events())
+                    continue
                 if self._doubling > DOUBLING and event == self._before:
                     repeats += 1
                     continue  # this one says no time, but most others like it are repeats
@@ -251,6 +254,20 @@ class Model:
     def tick(self, event: ev.Tick) -> None:
         """A tracing line without further interest."""
         self._wall(event.wall_us)
+
+    def timing_stretch(self, event: ev.TimingStretch) -> None:
+        """Lines C1–C12 that follow one another, and the clocks around them."""
+        since_us, lines, until_us = event
+        if since_us is not None:
+            self._wall(since_us)
+        run = self.run
+        if self.attributor.add_all(lines, run.clock):
+            run.timing_seen = True
+            self._empty = False
+            if not run.lock_lines:
+                run.lock_lines = any(line[0] == C4 for line in lines)
+        if until_us is not None:
+            self._wall(until_us)
 
     def dialect_seen(self, event: ev.DialectSeen) -> None:
         """A fingerprint narrows the range of steps."""
@@ -1146,6 +1163,7 @@ RULES: dict[type, Callable[[Model, Any], None]] = {
     ev.TailMsm: _anonymous(C9, 1, 2),
     ev.LockReleased: _anonymous(C10, 0, 1),
     ev.Epilogue: _anonymous(C11, 0, 1),
+    ev.TimingStretch: Model.timing_stretch,
     ev.PrestageSeen: Model.prestage_seen,
     ev.CardSeen: Model.card_seen,
     ev.ProveStartTimed: Model.prove_start,

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
 from cuzktop.dataclass import NamedTuple
+from cuzktop.events import TimingLine
 from cuzktop.model.kinds import KINDS
 from cuzktop.model.lateness import GRACE_MS
 from cuzktop.model.state import Line
@@ -83,6 +84,22 @@ class Tape:
         if len(lines) > 2 * KEEP_LINES:
             self._drop(KEEP_LINES)
         return line
+
+    def add_all(self, told: Iterable[TimingLine], clock: float) -> None:
+        """The same of lines that follow one another; those of no call are left out."""
+        lines, unbounded, pools = self._lines, self._unbounded, self.pools
+        place = self._base + len(lines)
+        for kind, a, b, _ in told:
+            if kind in pools:
+                pool = pools[kind]
+                line = Line(kind, a, b, place, clock)
+                lines.append(line)
+                unbounded.append(line)
+                pool.append(line)
+                pool.places.append(place)
+                place += 1
+        while len(lines) > 2 * KEEP_LINES:
+            self._drop(KEEP_LINES)
 
     def between(self, first: int, last: int) -> list[Line]:
         """The lines from place `first` up to, but not at, place `last`."""

@@ -13,19 +13,18 @@ from collections import deque
 
 from cuzktop.dataclass import dataclass
 from cuzktop.events import (
-    BarrierWaited,
     DaemonStarted,
     DialectSeen,
     Epilogue,
     GpuQueued,
     HeadSeen,
     LineUnparsed,
-    LockAcquired,
     LogEvent,
     Noticed,
     PrestageSeen,
     SynthStarted,
     Tick,
+    TimingStretch,
 )
 from cuzktop.logbook import LogBook
 from cuzktop.parse import timing
@@ -73,6 +72,9 @@ _CRASH = re.compile(
 _FALL_MS = 5000  # TIMELINE offsets fall back by more than this when the daemon was started anew
 
 
+_make = tuple.__new__  # a named tuple, at half its constructor's price
+
+
 @dataclass(slots=True)
 class Counts:
     """What was read; json-contract's `source`."""
@@ -88,13 +90,13 @@ class Counts:
     tracing: int = 0
 
 
-_MARKS: dict[type, tuple[str, int, int]] = {
-    LockAcquired: ("lock", 41, LAST_STEP),
-    BarrierWaited: ("lock", 41, LAST_STEP),
-    Epilogue: ("epilogue", 10, 23),
-    PrestageSeen: ("prestage", 20, 27),
+_MARKS = {
+    4: ("lock", 41, LAST_STEP),
+    7: ("lock", 41, LAST_STEP),
+    11: ("epilogue", 10, 23),
 }
-"""What a timing line says of the daemon's generation: mark, first and last step."""
+"""What a timing line says of the daemon's generation, by its number: mark, first and last step."""
+_NO_STRETCH = TimingStretch(None, [], None)
 
 
 class _Carrier:
@@ -205,6 +207,10 @@ class LogScanner:
         self._carrier = _Carrier()
         self._writers = _Writers()
         self._newest_ms = 0  # the latest TIMELINE offset
+        self._unmarked = set(_MARKS)  # numbers of timing lines whose fingerprint would be news
+        self._stretch = _NO_STRETCH
+        self._stretch_end = -1  # how many events there are as long as it is the last one
+        self._joined = 0  # events of the block that have become parts of one
 
     def feed(self, data: bytes) -> list[LogEvent]:
         """The events of the lines that end in `data`."""
@@ -229,13 +235,14 @@ class LogScanner:
             self._skipping = False
         if len(self._half) > MAX_LINE_BYTES:
             self._half, self._skipping = self._half[:MAX_LINE_BYTES], True
-        if len(block) > MAX_LINE_BYTES:
+        if _may_be_too_long(block):
             # As if its blocks had been smaller: what is read of a line depends on nothing else.
             lines = [line[:MAX_LINE_BYTES] for line in lines]
         counts.lines += len(lines)
         if self.book is not None:
             self.book.extend(lines)
         out: list[LogEvent] = []
+        self._stretch_end = -1
         if b"\r" in block:
             lines = [line.rstrip(b"\r") for line in lines]
         wanted = self._tracing.wanted
@@ -270,7 +277,8 @@ class LogScanner:
                 self._head_lines += 1
                 if self._head_lines > MAX_INTRUDERS:
                     self._give_up_head(out)
-        counts.events += len(out)
+        counts.events += len(out) + self._joined
+        self._joined = 0
         return out
 
     def finish(self) -> list[LogEvent]:
@@ -354,10 +362,17 @@ class LogScanner:
         """A tracing line of which only its time matters: the lines above have none."""
         self._panic = False
         try:
-            out.append(Tick(line_us(line)))
+            at_us = line_us(line)
         except ValueError:
             self._other(line, out)
             return
+        if self._stretch_end == len(out):
+            since_us, lines, _ = self._stretch
+            out[-1] = _make(TimingStretch, (since_us, lines, at_us))
+            self._stretch_end = -1
+            self._joined += 1
+        else:
+            out.append(_make(Tick, (at_us,)))
         self._anonymous = False
         self._unticked = None
 
@@ -369,45 +384,80 @@ class LogScanner:
     def _forget_dialects(self) -> None:
         """Fingerprints are news again: they are of another life of the daemon."""
         self._dialects.clear()
+        self._unmarked.update(_MARKS)
         self._tracing.forget()
         self._newest_ms = 0
 
     def _timing(self, line: bytes, out: list[LogEvent]) -> None:
-        event = timing.usual_timing(line) or self._unusual_timing(line, out)
-        if event is None:
+        found = timing.usual_timing(line)
+        if found is None:
+            self._unusual_timing(line, out)
             return
+        if found[0] in self._unmarked:
+            self._mark(found[0], out)
         self.counts.timing += 1
-        unticked = self._unticked
-        if unticked is not None:
-            try:  # noqa: SIM105 (a context manager costs more than what it does)
-                out.append(Tick(line_us(unticked)))
-            except ValueError:
-                pass
-            self._unticked = None
-        mark = _MARKS.get(type(event))
-        if mark is not None:
-            if mark[0] == "prestage" and b" total_ps_ms=" in line:
-                mark = ("prestage_total", 21, 21)
-            if mark[0] not in self._dialects:
-                self._seen(*mark, out)
-        out.append(event)
+        if self._stretch_end == len(out):
+            self._stretch.lines.append(found)
+            self._joined += 1
+            return
+        since_us = self._since_us()
+        if since_us is not None:
+            self._joined += 1
+        self._stretch = _make(TimingStretch, (since_us, [found], None))
+        out.append(self._stretch)
+        self._stretch_end = len(out)
         self._anonymous = True
 
-    def _unusual_timing(self, line: bytes, out: list[LogEvent]) -> LogEvent | None:
+    def _since_us(self) -> int | None:
+        """The time stamp that no event has told yet; whoever asks tells it."""
+        unticked, self._unticked = self._unticked, None
+        if unticked is not None:
+            try:
+                return line_us(unticked)
+            except ValueError:
+                pass
+        return None
+
+    def _end_silence(self, out: list[LogEvent]) -> None:
+        """Tell that time stamp by an event of its own."""
+        since_us = self._since_us()
+        if since_us is not None:
+            out.append(Tick(since_us))
+
+    def _mark(self, number: int, out: list[LogEvent]) -> None:
+        """Emit the fingerprint that timing lines of this number are."""
+        self._unmarked.discard(number)
+        mark, first, last = _MARKS[number]
+        if mark not in self._dialects:
+            self._end_silence(out)
+            self._seen(mark, first, last, out)
+
+    def _unusual_timing(self, line: bytes, out: list[LogEvent]) -> None:
         if line.startswith(b"CUZK_NTT_H: "):
             self._seen("ntt", 28, LAST_STEP, out)
-            return None
+            return
         if not line.startswith(timing.HEAD):
             self.counts.unknown_timing += 1
-            return None
+            return
         try:
-            return timing.parse_timing(line)
+            event = timing.parse_timing(line)
         except ValueError:
             if line[13:20] in timing.RULES:
                 self._unparsed(line, "a CUZK_TIMING line with values that can't be read", out)
             else:
                 self.counts.unknown_timing += 1
-            return None
+            return
+        self._end_silence(out)
+        self.counts.timing += 1
+        if isinstance(event, PrestageSeen):
+            if b" total_ps_ms=" in line:
+                self._seen("prestage_total", 21, 21, out)
+            else:
+                self._seen("prestage", 20, 27, out)
+        elif isinstance(event, Epilogue):
+            self._mark(11, out)
+        out.append(event)
+        self._anonymous = True
 
     def _timeline(self, line: bytes, out: list[LogEvent]) -> None:
         event = parse_timeline(line)
@@ -560,6 +610,13 @@ class LogScanner:
         elif not line.startswith(_CRASHES) and _CRASH.search(line) is None:
             return
         out.append(Noticed(None, "error", _printable(line)))
+
+
+def _may_be_too_long(block: bytes) -> bool:
+    """False only if no line of the block is longer than a line is read."""
+    step = MAX_LINE_BYTES // 2  # a line that is too long has no end in one of these pieces
+    starts = range(0, len(block) - step + 1, step)
+    return any(block.find(b"\n", at, at + step) < 0 for at in starts)
 
 
 def _printable(line: bytes) -> str:

@@ -43,14 +43,23 @@ def wall_us(text: bytes, start: int = 0) -> int:
     minute = text[start : start + 16]
     minute_us = _minutes.get(minute)
     if minute_us is None:
-        if len(_minutes) >= _KEEP_NAMES:
-            _minutes.clear()
-        when = datetime.fromisoformat(minute.decode("ascii")).replace(tzinfo=UTC)
-        if not 1970 <= when.year < 2900:  # a damaged line: no clock says so
-            raise ValueError(text)
-        minute_us = _minutes[minute] = int(when.timestamp()) * 1_000_000
+        minute_us = _minute_us(minute)
     # Six digits stand behind the point, so both together are microseconds.
     return minute_us + int(text[start + 17 : start + 19] + text[start + 20 : start + 26])
+
+
+def _minute_us(minute: bytes) -> int:
+    """Microseconds since 1970 of `YYYY-MM-DDTHH:MM`. Raises ValueError."""
+    if len(_minutes) >= _KEEP_NAMES:
+        _minutes.clear()
+    when = datetime.fromisoformat(minute.decode("ascii")).replace(tzinfo=UTC)
+    if not 1970 <= when.year < 2900:  # a damaged line: no clock says so
+        raise ValueError(minute)
+    minute_us = _minutes[minute] = int(when.timestamp()) * 1_000_000
+    return minute_us
+
+
+_MINUTE, _SECONDS, _MICROS = slice(4, 20), slice(21, 23), slice(24, 30)  # of a coloured line
 
 
 def line_us(line: bytes) -> int:
@@ -59,7 +68,12 @@ def line_us(line: bytes) -> int:
     Raises:
         ValueError: it doesn't begin with a stamp.
     """
-    return wall_us(line, 4 if line[0] == ESC else 0)
+    if line[0] != ESC:
+        return wall_us(line)
+    minute_us = _minutes.get(line[_MINUTE])
+    if minute_us is None:
+        return wall_us(line, 4)
+    return minute_us + int(line[_SECONDS] + line[_MICROS])
 
 
 def iso_utc(at_us: int) -> str:

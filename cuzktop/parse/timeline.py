@@ -65,38 +65,39 @@ def parse_whole(line: bytes) -> TimelineEvent | None:
 
 _USUAL = re.compile(
     rb"TIMELINE,(\d{1,13}),([A-Z_]+),([^,]*),(?:worker=(\d{1,13}),)?partition=(\d{1,13})"
-    rb"(?:,synth_ms=(\d{1,13})|,gpu_ms=(\d{1,13}))?"
+    rb"(?:,(synth|gpu)_ms=(\d{1,13}))?"
 )
-_QUEUES = frozenset({b"GPU_QUEUE", b"CHAN_SEND"})
-_AT_A_WORKER: dict[bytes, type[GpuPickedUp | GpuStarted]] = {
-    b"GPU_PICKUP": GpuPickedUp,
-    b"GPU_START": GpuStarted,
+_match = _USUAL.fullmatch
+_FORMS: dict[bytes, tuple[type[TimelineEvent], bool, bytes | None]] = {
+    b"SYNTH_START": (SynthStarted, False, None),
+    b"SYNTH_END": (SynthEnded, False, b"synth"),
+    b"GPU_QUEUE": (GpuQueued, False, None),
+    b"CHAN_SEND": (GpuQueued, False, None),
+    b"GPU_PICKUP": (GpuPickedUp, True, None),
+    b"GPU_START": (GpuStarted, True, None),
+    b"GPU_END": (GpuEnded, True, b"gpu"),
 }
+"""The event, whether its line names a worker, and which of the two durations it tells."""
+_NO_FORM = (GpuQueued, False, b"")
 _make = tuple.__new__
 """What a NamedTuple's own constructor calls, at half its price: a log has millions of these."""
 
 
 def parse_timeline(line: bytes) -> TimelineEvent | None:
     """The event of one TIMELINE line without its line end; None if it is torn or foreign."""
-    match = _USUAL.fullmatch(line)
+    match = _match(line)
     if match is None:
         return parse_whole(line)
-    at, event, job, worker, partition, synth, gpu = match.groups()
-    head = (int(at), name(job), int(partition))
+    at, event, job, worker, partition, what, took = match.groups()
+    made, at_worker, told = _FORMS.get(event, _NO_FORM)
+    if what != told or at_worker is (worker is None):
+        return parse_whole(line)
     if worker is None:
-        if synth is not None:
-            if event == b"SYNTH_END":
-                return _make(SynthEnded, (*head, int(synth)))
-        elif gpu is None:
-            if event in _QUEUES:
-                return _make(GpuQueued, head)
-            if event == b"SYNTH_START":
-                return _make(SynthStarted, (*head, None))
-    elif gpu is not None:
-        if event == b"GPU_END":
-            return _make(GpuEnded, (*head, int(worker), int(gpu)))
-    elif synth is None:
-        made = _AT_A_WORKER.get(event)
-        if made is not None:
-            return _make(made, (*head, int(worker)))
-    return parse_whole(line)
+        if took is not None:
+            return _make(made, (int(at), name(job), int(partition), int(took)))
+        if made is SynthStarted:
+            return _make(made, (int(at), name(job), int(partition), None))
+        return _make(made, (int(at), name(job), int(partition)))
+    if took is not None:
+        return _make(made, (int(at), name(job), int(partition), int(worker), int(took)))
+    return _make(made, (int(at), name(job), int(partition), int(worker)))

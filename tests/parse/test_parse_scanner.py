@@ -25,7 +25,7 @@ from cuzktop.events import (
 )
 from cuzktop.parse.scanner import LogScanner
 from tests import logsim
-from tests.corelog import blocks, coloured, golden, report, said, scan
+from tests.corelog import apart, blocks, coloured, golden, report, said, scan
 from tests.logsim import Knobs
 
 TWO_WORKERS = golden("c2_s45_two_workers")
@@ -80,9 +80,9 @@ def test_where_blocks_end_makes_no_difference(sizes: list[int]) -> None:
     events: list[LogEvent] = []
     at = 0
     for size in sizes:
-        events += scanner.feed(data[at : at + size])
+        events += apart(scanner.feed(data[at : at + size]))
         at += size
-    events += scanner.feed(data[at:])
+    events += apart(scanner.feed(data[at:]))
     assert (events + scanner.finish(), scanner.counts) == scan(data)
 
 
