@@ -63,6 +63,7 @@ KEEP_HOLDS = 16  # certain holds of a lock that later calls are held against
 KEEP_LOOSE = 256  # S16–S18: sets of lines without a call
 
 ENTRY_MS = 2.5  # GPU_END − gpu_ms is the entry, rounded twice; rarely later, when it was stalled
+STAMP_MS = 0.4  # a tracing line's time is known so well on the run's clock
 USUAL_SPAWN_MS = 10.0
 SPAWN_MS = 25.0  # from GPU_START to the entry at most, as a rule
 TIMED_SPAWN_MS = 3.0  # and where the start call's delay is printed
@@ -422,10 +423,13 @@ class Attributor:
         sure = min(verdict.margin, call.chain_margin) >= SURE and option.cost < POOR_CHAIN
         if self._unsure(call) or None in option.lines:
             sure = False
-        for line in option.lines:
-            if line is not None:
-                line.owned = True
-                call.lines[line.kind] = line
+        for line, due in zip(option.lines, option.due, strict=True):
+            if line is None:
+                continue
+            line.owned = True
+            call.lines[line.kind] = line
+            if sure and line.tied is None:
+                line.tied = due
         level = "exact" if sure else "inferred"
         take, ntt, barrier, batch, end, release = option.lines
         if take is not None or release is not None:
@@ -549,20 +553,33 @@ class Attributor:
         excused = {call for call in near if call.failed}
         options = {call: _available(call.cpu_options) for call in near}
         contest = Contest(
-            options, _cpu_figures, self._all_preparations, excused, frontier, self.effort
+            options,
+            _cpu_figures,
+            self._all_preparations,
+            excused,
+            frontier,
+            self.effort,
+            self._free_preparations,
         )
-        if self.lock_lines:
-            fresh = [call for call in ripe if contest.contested(call)]
-            for call in fresh:  # its chain is known now, and neighbours' times
-                call.cpu_options = self._preparations(call)
-                contest.add(call, _available(call.cpu_options))
+        unsure = [call for call in ripe if contest.contested(call)]
         for call in ripe:
-            verdict, doubts = contest.verdict(call)
-            contest.give(call, verdict.option)
-            if verdict.option.lines:
-                self._own_cpu(call, verdict)
-            for other, sure in doubts.items():
-                other.cpu_margin = min(other.cpu_margin, sure)
+            if call not in unsure:
+                self._give_cpu(call, *contest.verdict(call), contest)
+        if self.lock_lines:
+            for call in unsure:  # its chain is known now, and neighbours' times
+                contest.add(call, self._free_preparations(call))
+                contest.renewed(call)
+        for call in unsure:
+            self._give_cpu(call, *contest.verdict(call), contest)
+
+    def _give_cpu(
+        self, call: Call, verdict: Verdict, doubts: Mapping[Call, float], contest: Contest[Call]
+    ) -> None:
+        contest.give(call, verdict.option)
+        if verdict.option.lines:
+            self._own_cpu(call, verdict)
+        for other, sure in doubts.items():
+            other.cpu_margin = min(other.cpu_margin, sure)
 
     def _settle_cpu_apart(self, ripe: Sequence[Call], near: Sequence[Call]) -> bool:
         """As `_settle_chains_apart`: where there is one choice, and nobody wants its lines."""
@@ -626,6 +643,11 @@ class Attributor:
                 return True
         return False
 
+    def _free_preparations(self, call: Call) -> list[Option]:
+        """The same as `_preparations`, free, and noted."""
+        call.cpu_options = self._preparations(call)
+        return _available(call.cpu_options)
+
     def _all_preparations(self, call: Call) -> list[Option]:
         """The same as `_preparations`, with all that is hardly likely, and free."""
         return _available(self._preparations(call, full=True))
@@ -681,14 +703,17 @@ def bound_entry(call: Call) -> None:
     """Bound the instant at which the call was entered by all that is known of it."""
     lo = call.start + (call.spawn or 0)
     hi = math.inf
+    within = ENTRY_MS
     if call.end is not None and call.gpu_ms is not None:
         hi = call.end + 1.0 - call.gpu_ms
     if call.prove_start is not None and call.returned is not None:
-        hi = min(hi, call.returned + 1.0 - call.prove_start)
+        timed = call.returned + STAMP_MS - call.prove_start
+        if timed < hi:
+            hi, within = timed, 1.0 + 2 * STAMP_MS
     if hi == math.inf:
         hi = lo + (SPAWN_MS if call.spawn is None else TIMED_SPAWN_MS)
     elif call.spawn is not None or hi - lo <= USUAL_SPAWN_MS:
-        lo = max(lo, hi - ENTRY_MS)
+        lo = max(lo, hi - within)
     call.entry_lo = lo
     call.entry_hi = max(hi, lo + 1.0)
 

@@ -34,8 +34,8 @@ LOSS = 3.0  # where a line is missing, nothing is surer
 LISTED = 9.5  # options that cost so much more than a claimant's best may not be listed at first
 SPARE = 0.01
 HORIZON = 7.0  # choices dearer than the best by more are not looked at
-KEEP_STEPS = 12_000  # extensions of partial choices in a contest, roughly
-KEEP_AT_LEAST = 12  # partial choices that are followed at a time
+KEEP_ROOM = 130_000  # partial choices that are followed at a time: fewer, the more is weighed
+KEEP_AT_LEAST = 12
 KEEP_MEMBERS = 12  # claimants that are looked at together
 MOST_MEMBERS = 2 * KEEP_MEMBERS  # even if a line is wanted by more
 MANY_MEMBERS = 6  # where there are more, the order of all lines is looked at first
@@ -89,6 +89,7 @@ class Contest(Generic[Claimant]):
         excused: Container[Claimant] = (),
         frontier: int = 0,
         effort: Effort | None = None,
+        again: Callable[[Claimant], Sequence[Option]] | None = None,
     ) -> None:
         """`figures` are what is shown of a claimant's lines.
 
@@ -100,8 +101,11 @@ class Contest(Generic[Claimant]):
         self._options = {claimant: some for claimant, some in options.items() if some}
         self._figures = figures
         self._list = listing
+        self._again = again
+        self._fresh: set[Claimant] = set()
         self._excused = excused
         self._listed: set[Claimant] = set()
+        self._best: dict[Claimant, float] = {}  # what its best option costs, whoever has its lines
         self._effort = effort or Effort()
         self._frontier = frontier
         self._in_order = frontier == 0  # what stands out of order isn't listed any more
@@ -109,6 +113,8 @@ class Contest(Generic[Claimant]):
         self._held: list[Hold] = []  # by those who have their lines
         self._wanted: dict[Line, list[tuple[float, Claimant]]] = {}
         self._plans: dict[int, Plan] = {}  # by the option's id
+        # By gap: lines that anyone wants, and when they were due, whoever gets them.
+        self._claims: dict[float, dict[Line, Window]] | None = None
         self._numbers = {claimant: number for number, claimant in enumerate(self._options)}
         for claimant, some in self._options.items():
             self.add(claimant, some)
@@ -119,6 +125,10 @@ class Contest(Generic[Claimant]):
             self._options.pop(claimant, None)
             return
         self._options[claimant] = some
+        self._best[claimant] = some[0].cost
+        self._want(claimant, some)
+
+    def _want(self, claimant: Claimant, some: Sequence[Option]) -> None:
         cheapest: dict[Line, float] = {}
         for option in some:
             for line in option.lines:
@@ -139,9 +149,11 @@ class Contest(Generic[Claimant]):
         if self._effort.refuses():
             rivals = {other for line in left[0].lines if line for _, other in self._wanted[line]}
             return Verdict(left[0], 0.0, None), dict.fromkeys(rivals - {first}, 0.0)
-        members, groups, verdicts, gap = self._solved(first)
-        if gap > LISTED - HORIZON and self._complete(first, members, groups, verdicts):
-            members, groups, verdicts, gap = self._solved(first)
+        members, groups, verdicts = self._solved(first)
+        if self._complete(first, members, groups, verdicts) or (
+            verdicts[members.index(first)].margin < HORIZON and self._renew(first, members, groups)
+        ):
+            members, groups, verdicts = self._solved(first)
         if any(
             None in verdict.option.lines or not verdict.option.lines
             for member, verdict in zip(members, verdicts, strict=True)
@@ -156,10 +168,8 @@ class Contest(Generic[Claimant]):
                     doubts[member] = max(mine.margin, verdict.margin)
         return mine, doubts
 
-    def _solved(
-        self, first: Claimant
-    ) -> tuple[list[Claimant], list[list[Option]], list[Verdict], float]:
-        """`first` and those near it, their options and the verdicts on them; see `_cheapest`."""
+    def _solved(self, first: Claimant) -> tuple[list[Claimant], list[list[Option]], list[Verdict]]:
+        """`first` and those near it, their likely options and the verdicts on them."""
         within = HORIZON
         if not self._in_order and len(self._members(first, within)) > MANY_MEMBERS:
             self._put_in_order()
@@ -169,12 +179,34 @@ class Contest(Generic[Claimant]):
                 [option for option in (*some, NOTHING) if option.cost <= some[0].cost + within]
                 for some in (self._left(member) for member in members)
             ]
-            verdicts, gap = self._cheapest(members, groups, within)
+            verdicts, gap, lost = self._decided(members, groups, within)
             # What exceeds its claimant's best by more than the gap and the horizon is in no choice
-            # that matters.
-            if verdicts and (within >= gap + HORIZON - SPARE or within > WITHOUT):
-                return members, groups, verdicts, gap
+            # that matters; nor does it where there are too many choices that don't.
+            needed = gap + min(HORIZON, lost)
+            if verdicts and (within >= needed - SPARE or within > WITHOUT):
+                return members, groups, verdicts
             within = gap + HORIZON if verdicts else within + WITHOUT
+
+    def _decided(
+        self, members: Sequence[Claimant], groups: list[list[Option]], within: float
+    ) -> tuple[list[Verdict], float, float]:
+        """The same as `_cheapest`, in whatever order that is looked for."""
+        ideal = sum(options[0].cost for options in groups)
+        narrowed = _narrowed(groups, within)
+        if not narrowed:
+            return [], WITHOUT, math.inf
+        # Who has the least choice comes first: what can't be is found out soon.
+        order = sorted(range(len(narrowed)), key=lambda number: len(narrowed[number]))
+        found, gap, lost = self._cheapest(
+            [members[number] for number in order],
+            [narrowed[number] for number in order],
+            ideal,
+            within,
+        )
+        verdicts = found.copy()
+        for number, verdict in zip(order, found, strict=False):
+            verdicts[number] = verdict
+        return verdicts, gap, lost
 
     def _put_in_order(self) -> None:
         """Drop options with lines that would stand far out of order, whoever has the others."""
@@ -195,8 +227,8 @@ class Contest(Generic[Claimant]):
                 return
             self._options.update(kept)
             self._wanted.clear()
-            for claimant, some in list(self._options.items()):
-                self.add(claimant, some)
+            for claimant, some in self._options.items():
+                self._want(claimant, some)
 
     def _complete(
         self,
@@ -211,9 +243,16 @@ class Contest(Generic[Claimant]):
         """
         if self._list is None:
             return False
+        likely = LISTED - HORIZON
+        dearer = [
+            verdict.option.cost > self._best[member] + likely
+            for member, verdict in zip(members, verdicts, strict=True)
+        ]
+        if not any(dearer):
+            return False
         wanted: set[Line | None] = set()
-        for member, options, verdict in zip(members, groups, verdicts, strict=True):
-            if member is first or verdict.option.cost > options[0].cost + LISTED - HORIZON:
+        for member, options, more_than_listed in zip(members, groups, dearer, strict=True):
+            if member is first or more_than_listed:
                 wanted.update(options[0].lines)
         wanted.discard(None)
         more = False
@@ -225,6 +264,33 @@ class Contest(Generic[Claimant]):
                 self.add(member, self._list(member))
                 more = True
         return more
+
+    def renewed(self, claimant: Claimant) -> None:
+        """Its options were listed with all that is known by now."""
+        self._fresh.add(claimant)
+
+    def forget_lists(self) -> None:
+        """More is known since any options were listed."""
+        self._fresh.clear()
+
+    def _renew(
+        self, first: Claimant, members: Sequence[Claimant], groups: Sequence[Sequence[Option]]
+    ) -> bool:
+        """List the options of `first` and its rivals with all that is known now."""
+        if self._again is None:
+            return False
+        mine = groups[members.index(first)]
+        wanted = {line for option in mine for line in option.lines if line is not None}
+        stale = [
+            member
+            for member, options in zip(members, groups, strict=True)
+            if member not in self._fresh
+            and any(not wanted.isdisjoint(option.lines) for option in options)
+        ]
+        for member in stale:
+            self._fresh.add(member)
+            self.add(member, self._again(member))
+        return bool(stale)
 
     def give(self, claimant: Claimant, option: Option) -> None:
         """The claimant has its lines: no one else gets them."""
@@ -285,22 +351,25 @@ class Contest(Generic[Claimant]):
         self,
         members: Sequence[Claimant],
         groups: Sequence[Sequence[Option]],
+        ideal: float,
         within: float,
-    ) -> tuple[list[Verdict], float]:
-        """The verdicts on groups, and what the choice costs more than the best of each alone.
+    ) -> tuple[list[Verdict], float, float]:
+        """The verdicts on groups, and what the choice costs more than `ideal`, up to `within`.
+
+        And how much dearer the cheapest choice can be, at least, that there was no room for.
 
         Group after group is given an option. Choices that leave the same to the groups to come go
         on as one, the cheapest; what the others would have cost more is noted.
         """
         if len(groups) == 1:
-            return [alone(groups[0], self._figures)], 0.0
+            return [alone(groups[0], self._figures)], 0.0, math.inf
         weighed = sum(len(options) for options in groups)
-        room = max(KEEP_AT_LEAST, KEEP_STEPS // weighed)
+        room = max(KEEP_AT_LEAST, int(KEEP_ROOM / weighed**1.5))
         self._effort.take(weighed)
-        ideal = sum(options[0].cost for options in groups)
-        choices = [_Choice(0.0, ideal, (), frozenset(), (), frozenset(), {})]
+        stages = self._stages(members, groups)
+        choices = [_Choice(0.0, ideal, (), frozenset(), self._beside(stages), frozenset(), {})]
         dropped = math.inf  # what those cost at least that were dropped for want of room
-        for stage in self._stages(members, groups):
+        for stage in stages:
             kept: dict[tuple[object, ...], _Choice] = {}
             for choice in choices:
                 self._extend(choice, stage, ideal + within + SPARE, kept)
@@ -310,7 +379,7 @@ class Contest(Generic[Claimant]):
                 dropped = min(dropped, choices[room].least)
                 del choices[room:]
             if not choices:  # there are not lines enough for all
-                return [], WITHOUT
+                return [], WITHOUT, dropped
         best, *others = sorted(choices, key=by_cost)
         for other in others:
             best = self._noted(best, other)
@@ -319,7 +388,7 @@ class Contest(Generic[Claimant]):
         for index, option in enumerate(best.chosen):
             margin, rival = best.seconds.get(index, (within, None))
             verdicts.append(Verdict(option, min(margin, lost), rival))
-        return verdicts, best.cost - ideal
+        return verdicts, best.cost - ideal, lost
 
     def _stages(
         self, members: Sequence[Claimant], groups: Sequence[Sequence[Option]]
@@ -331,6 +400,40 @@ class Contest(Generic[Claimant]):
             stages.append(after)
         stages.reverse()
         return stages
+
+    def _beside(self, stages: Sequence[Stage]) -> tuple[Entry, ...]:
+        """Lines that only others want, as far as those of the stages can be in wrong order."""
+        first = Stage((), stages[0])
+        gaps = {entry.gap for stage in stages for plan in stage.plans for entry in plan.entries}
+        if self._claims is None:
+            self._claims = self._all_claims()
+        return tuple(
+            entry
+            for gap in gaps
+            for line, due in self._claims.get(gap, {}).items()
+            if line not in first.wanted
+            and first.matters(entry := Entry(line.seq, *due, line.lo, gap, ~line.seq))
+        )
+
+    def _all_claims(self) -> dict[float, dict[Line, Window]]:
+        """The lines that are in anyone's best option, and when they were due for all likely."""
+        best: set[Line | None] = set()
+        due: dict[Line, Window] = {}
+        for some in self._options.values():
+            limit = some[0].cost + HORIZON
+            best.update(some[0].lines)
+            for option in some:
+                if option.cost > limit:
+                    break
+                for line, window in zip(option.lines, option.due, strict=True):
+                    if line is not None and window is not None:
+                        lo, hi = due.get(line, window)
+                        due[line] = (min(lo, window[0]), max(hi, window[1]))
+        claims: dict[float, dict[Line, Window]] = {}
+        for line, window in due.items():
+            if line in best and line.seq < self._frontier:
+                claims.setdefault(line.hi, {})[line] = window
+        return claims
 
     def _extend(
         self, choice: _Choice, stage: Stage, bound: float, kept: dict[tuple[object, ...], _Choice]
@@ -400,6 +503,62 @@ class Contest(Generic[Claimant]):
             if index not in seconds or second[0] < seconds[index][0]:
                 seconds[index] = second
         return kept._replace(seconds=seconds)
+
+
+def _narrowed(groups: list[list[Option]], within: float) -> list[list[Option]]:
+    """The options that can be in a choice that exceeds the best of each by at most `within`.
+
+    What one is given, the others go without: that alone rules many out. None are left if there
+    is no such choice.
+    """
+    if len(groups) == 1:
+        return groups
+    spare = within + SPARE
+    ideal = [options[0].cost for options in groups]
+    for _ in range(ROUNDS):
+        wanted: dict[Line, list[int]] = {}
+        for number, options in enumerate(groups):
+            for line in {line for option in options for line in option.lines if line is not None}:
+                wanted.setdefault(line, []).append(number)
+        raised = sum(options[0].cost - best for options, best in zip(groups, ideal, strict=True))
+        kept: list[list[Option]] = []
+        for number, options in enumerate(groups):
+            limit = spare - raised + options[0].cost
+            left = [
+                option
+                for option in options
+                if option.cost + _displaced(option, number, groups, wanted) <= limit
+            ]
+            if not left:
+                return []
+            kept.append(left)
+        settled = all(len(some) == len(more) for some, more in zip(kept, groups, strict=True))
+        groups = kept
+        if settled:
+            break
+    return groups
+
+
+def _displaced(
+    option: Option,
+    number: int,
+    groups: Sequence[Sequence[Option]],
+    wanted: Mapping[Line, list[int]],
+) -> float:
+    """What the others have to pay more, at least, if one has this option."""
+    lines = {line for line in option.lines if line is not None}
+    more = 0.0
+    for rival in {other for line in lines for other in wanted[line]}:
+        if rival == number:
+            continue
+        theirs = groups[rival]
+        for other in theirs:
+            if lines.isdisjoint(other.lines):
+                more += other.cost - theirs[0].cost
+                break
+        else:
+            return math.inf
+    return more
 
 
 def apart(options: Iterable[Option], others: Iterable[Sequence[Option]]) -> bool:

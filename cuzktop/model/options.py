@@ -34,6 +34,7 @@ class Option(NamedTuple):
     lines: Lines
     due: tuple[Window | None, ...]  # when each of them was due to be written
     hold: Hold | None = None
+    since: tuple[float, ...] = ()  # the cost holds that none was written before; (): by its clock
 
 
 NOTHING = Option(WITHOUT, (), ())
@@ -47,7 +48,7 @@ class Entry(NamedTuple):
     place: int
     earliest: float  # when it was due
     latest: float
-    clock: float  # it was not written before
+    clock: float  # it was not written before: what it cost that it came so late is told
     gap: float  # the clock below it: lines above one clock and below another stand together
     member: int
 
@@ -60,9 +61,10 @@ class Plan:
     def __init__(self, option: Option, member: int) -> None:
         """`member` tells the lines of one claimant from those of others."""
         self.option = option
+        since = option.since or tuple(0.0 if line is None else line.lo for line in option.lines)
         self.entries = tuple(
-            Entry(line.seq, due[0], due[1], line.lo, line.hi, member)
-            for line, due in zip(option.lines, option.due, strict=True)
+            Entry(line.seq, due[0], due[1], counted, line.hi, member)
+            for line, due, counted in zip(option.lines, option.due, since, strict=True)
             if line is not None and due is not None
         )
         self.gaps = {entry.gap for entry in self.entries}

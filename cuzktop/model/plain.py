@@ -98,7 +98,7 @@ def only_chain(call: Call, tape: Tape) -> Option | None:
         (lo + total, hi + total + 6),
     )
     hold = _make(Hold, (call.lock, take.seq, release.seq))
-    return _make(Option, (cost, (take, ntt, barrier, batch, end, release), due, hold))
+    return _make(Option, (cost, (take, ntt, barrier, batch, end, release), due, hold, ()))
 
 
 def _only_lock(call: Call, tape: Tape) -> tuple[Line, Line] | None:
@@ -221,7 +221,7 @@ def only_preparation(call: Call, chain: Option, tape: Tape) -> Option | None:
     cost = setup_cost + prep_cost + cost
     if cost >= LISTED - HORIZON:
         return None
-    return _make(Option, (cost, (setup, prep, b_g2), (due1, due2, due3), None))
+    return _make(Option, (cost, (setup, prep, b_g2), (due1, due2, due3), None, ()))
 
 
 def _opened(call: Call, take: Line, ntt: Line, barrier: Line, batch: Line, end: Line) -> Window:

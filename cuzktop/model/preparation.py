@@ -35,6 +35,7 @@ from cuzktop.model.tape import Bounds, Pools
 KEEP_OPTIONS = 24
 TOLD_MS = 1.0  # times are known to about a millisecond
 KEEP_ALIKE = 2  # of them with the same C2 and C3
+APART = 0.2  # of options alike, those are kept that pair early lines, and late ones
 KEEP_SETUPS = 3
 KEEP_PREPS = 8
 WAITED_MS = 2  # a barrier of so many ms was a wait; less is its overhead
@@ -163,7 +164,8 @@ def preparations(
                 if not found or unfinished:
                     more = UNFINISHED if unfinished else MISSING
                     lines, due = (setup, prepared.line, None), (due1, prepared.due, None)
-                    options.append(Option(head[0] + more, lines, due))
+                    since = (setup.lo if setup is not None else 0.0, prepared.since, 0.0)
+                    options.append(Option(head[0] + more, lines, due, since=since))
             if unfinished:
                 more = setup_cost + 2 * UNFINISHED
                 options.append(Option(more, (setup, None, None), (due1, None, None)))
@@ -174,22 +176,29 @@ def preparations(
         if limit < LIMIT:
             options = []
     keep = 2 * KEEP_OPTIONS if full else KEEP_OPTIONS
-    if len(options) > keep:
-        options = _varied(options)
-    return options[:keep]
+    return options if len(options) <= keep else _varied(options, keep)
 
 
-def _varied(options: Sequence[Option]) -> list[Option]:
-    """The options without most of those that differ in C1 alone: of it no figure is shown."""
+def _varied(options: Sequence[Option], keep: int) -> list[Option]:
+    """So many of the options, the cheapest, and of those that cost much the same a variety.
+
+    Others want lines, too, and where any C2 fits any C3, the first ones wouldn't be enough for all.
+    Of options that differ in C1 alone few are kept: of it no figure is shown.
+    """
     alike: dict[tuple[Line | None, Line | None], int] = {}
-    kept: list[Option] = []
-    for option in options:
+    seen: dict[Line | None, int] = {}
+    ranked: list[tuple[float, int]] = []
+    for number, option in enumerate(options):
         _, prep, b_g2 = option.lines
         count = alike.get((prep, b_g2), 0)
-        if count < KEEP_ALIKE:
-            kept.append(option)
         alike[prep, b_g2] = count + 1
-    return kept
+        if count < KEEP_ALIKE:
+            apart = abs(seen.get(prep, 0) - seen.get(b_g2, 0))  # 0: the n-th of both
+            ranked.append((option.cost + APART * apart, number))
+            seen[prep] = seen.get(prep, 0) + 1
+            seen[b_g2] = seen.get(b_g2, 0) + 1
+    ranked.sort()
+    return [options[number] for number in sorted(number for _, number in ranked[:keep])]
 
 
 class Prepared(NamedTuple):
@@ -199,6 +208,7 @@ class Prepared(NamedTuple):
     cost: float
     usual: Window  # when it was written if its thread began as usual
     due: Window  # and if the thread waited for a tick
+    since: float  # it was not written before
     room: float  # it was written by then, whenever its thread began
 
 
@@ -223,23 +233,26 @@ def _complete(
         if line.seq < place or line.hi < earliest + figure or line.lo > latest + figure:
             continue
         bounds = bounds_of(line)
-        due = prepared.due
-        due3 = (lo + figure, hi + figure + 1)
-        late = bounds.lo - due3[1]
+        due = (lo + figure, hi + figure + 1)
+        late = bounds.lo - due[1]
+        ways: list[tuple[float, Window, Window]] = []
         if GRACE_MS < late <= room - hi:  # C2 came as late: their thread began late
-            cost3 = start_cost(late)
-            due = (lo + late, min(room, max(hi, bounds.clock_hi - figure)))
-            due3 = (due[0] + figure, due[1] + figure + 1)
-        else:
-            cost3 = misfit_within(*due3, bounds, print_cost)
-            due3 = (due3[0], max(due3[1], due[1] + figure + 1))
-        if cost3 > limit:
-            continue
-        if finish is not None:
-            written = min(bounds.hi, max(due3[1] + 1, line.lo))
-            cost3 += finish_cost(finish, written)
-        found = True
-        options.append(Option(cost + cost3, (setup, prep, line), (due1, due, due3)))
+            begun = (lo + late, min(room, max(hi, bounds.clock_hi - figure)))
+            ways.append((start_cost(late), begun, (begun[0] + figure, begun[1] + figure + 1)))
+        if late <= GRACE_MS or late > room - hi or late > TICK_MS:
+            latest = max(due[1], prepared.due[1] + figure + 1)
+            cost3 = misfit_within(*due, bounds, print_cost)
+            ways.append((cost3, prepared.due, (due[0], latest)))
+        for cost3, due2, due3 in ways:
+            if cost3 > limit:
+                continue
+            total = cost + cost3
+            if finish is not None:
+                written = min(bounds.hi, max(due3[1] + 1, line.lo))
+                total += finish_cost(finish, written)
+            found = True
+            since = (setup.lo if setup is not None else 0.0, prepared.since, bounds.lo)
+            options.append(Option(total, (setup, prep, line), (due1, due2, due3), since=since))
     return found
 
 
@@ -281,7 +294,7 @@ def _prepared(
                 hi = ticked
             hi = max(lo + 0.5, min(hi, barrier.opened[1] + GRACE_MS))
             ticked = max(hi, min(ticked, barrier.opened[1] + GRACE_MS))
-        fits.append(Prepared(prep, cost, (lo, hi), (lo, ticked), room))
+        fits.append(Prepared(prep, cost, (lo, hi), (lo, ticked), bounds.lo, room))
     if len(fits) > KEEP_PREPS:
         fits.sort(key=by_cost)
     return fits
@@ -319,7 +332,28 @@ def _setups(
         spare = 30.0 if pre_lock is None else pre_lock + 1.0
         return [(MISSING, None, (lo, hi + spare))]
     setups.sort(key=_first_of)
-    return setups[:KEEP_SETUPS]
+    return _distinct(setups)[:KEEP_SETUPS]
+
+
+def _distinct(
+    setups: Sequence[tuple[float, Line | None, Window]],
+) -> list[tuple[float, Line | None, Window]]:
+    """One line C1 for all that are alike.
+
+    Several calls that start at once print them together. They tell the same of each call, so it
+    doesn't matter whose is which, and a copy stands for them: no other call lacks it.
+    """
+    kinds: dict[tuple[float, int], tuple[float, Line | None, Window]] = {}
+    for cost, line, begun in setups:
+        if line is None:
+            return list(setups)
+        near = (kinds.get((line.hi, figure)) for figure in (line.b, line.b - 1, line.b + 1))
+        kept = next((one for one in near if one is not None), None)
+        if kept is None:
+            kinds[line.hi, line.b] = (cost, line, begun)
+        elif kept[1] is not None:
+            kinds[kept[1].hi, kept[1].b] = (kept[0], kept[1].copy(), kept[2])
+    return list(kinds.values())
 
 
 def _barrier_cost(barrier: Barrier, lo: float, hi: float) -> float:

@@ -49,6 +49,12 @@ class Line:
         self.owned = False  # by a call; which one knows it: two that know each other stay too long
         self.tied: tuple[float, float] | None = None  # when it was due, once its call is known
 
+    def copy(self) -> Line:
+        """The same line, to be owned apart from this one."""
+        twin = Line(self.kind, self.a, self.b, self.seq, self.lo)
+        twin.hi, twin.tied = self.hi, self.tied
+        return twin
+
 
 class Partition:
     """One circuit of one attempt of a job, or a whole proof in one piece (`index` None)."""
