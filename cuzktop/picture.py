@@ -116,6 +116,18 @@ class _Paced:
     herd: fr.Herd | None
 
 
+@dataclass(slots=True, kw_only=True)
+class _Over:
+    """The rows of the jobs that ended: they stay, unless one fails after all."""
+
+    jobs: list[Job]
+    failed: int  # proofs of the run
+    final: bool  # no partition of them goes on
+    rows: Mapping[Job, fr.JobRow]  # in the order in which they ended
+    older: tuple[fr.JobRow, ...]
+    latest: tuple[fr.JobRow, ...]
+
+
 class Picture:
     """All that is shown, kept in one place.
 
@@ -135,7 +147,7 @@ class Picture:
         self.recent: deque[fr.PartitionRow] = deque(maxlen=KEEP_RECENT)
         self.readings: dict[int, Readings] = {}
         self.sampler_note = ""
-        self.host: HostSampled | None = None
+        self.host: fr.Host | None = None
         self.source_note = ""
         self.status: StatusRead | None = None
         self.status_note = ""
@@ -144,7 +156,7 @@ class Picture:
         self._had_timing = False
         self._summed: _Summed | None = None
         self.finished = 0
-        self._ended: dict[tuple[str, int], fr.JobRow] = {}
+        self._over: _Over | None = None
         self._rows_before: dict[tuple[object, ...], fr.PartitionRow] = {}
         self._told: _Told | None = None
         self._paced: _Paced | None = None
@@ -166,7 +178,7 @@ class Picture:
                 else:
                     self._readings_of(event.gpu).note = event.text
             elif isinstance(event, HostSampled):
-                self.host = event
+                self.host = _host(event)
             elif isinstance(event, SourceNote):
                 self._note(event)
             elif isinstance(event, StatusRead):
@@ -189,8 +201,7 @@ class Picture:
         self.readings.clear()
         self._notes.clear()
         self.finished = 0
-        self._summed = self._told = self._paced = None
-        self._ended = {}
+        self._summed = self._told = self._paced = self._over = None
         self.model = Model(self._finished, self._run_ended, keep_ms=1000.0 * self.window_s)
 
     def _readings_of(self, gpu: int) -> Readings:
@@ -221,8 +232,7 @@ class Picture:
     def _run_ended(self, run: Run) -> None:
         lost = sum(job.ended is None and not job.failed for job in run.jobs.values())
         self.recent.clear()
-        self._summed = None
-        self._ended = {}
+        self._summed = self._over = None
         text = f"the daemon was started anew: run {run.index} ended"
         if lost:
             text += f", {lost} proofs lost"
@@ -423,7 +433,7 @@ class Picture:
             older_jobs=older,
             verdict=self._verdict(run, windows, wave, summed, dead[:1] or measured),
             alerts=(*self._alerts(run), *self._second_opinion(run, now)),
-            host=self._host(),
+            host=self.host,
             herd=herd_of(wave, summed.gauge, summed.gaps),
         )
         return self._paced
@@ -533,7 +543,7 @@ class Picture:
         odd = any(suspects(one.window, means[number]) for number, one in gpus.items())
         fits = self._misplaced(gpus, locks, now, wall_ms) if odd and wall_ms is not None else {}
         for number, one in gpus.items():
-            others = [process_text(other) for other in strangers(one.nvml, self._host())]
+            others = [process_text(other) for other in strangers(one.nvml, self.host)]
             one.suspects = suspects(
                 one.window, means[number], fits=fits.get(number), strangers=others
             )
@@ -604,22 +614,13 @@ class Picture:
 
     def _jobs(self, run: Run, now: float) -> tuple[tuple[fr.JobRow, ...], tuple[fr.JobRow, ...]]:
         """The jobs that ended long ago, and those that ended lately or are in flight."""
-        jobs = list(run.jobs.values())
-        flying = [job for job in jobs if job.ended is None]
-        ended = [*run.ended_jobs, *(job for job in jobs if job.ended is not None)]
-        ended.sort(key=lambda job: job.ended or 0.0)
-        # What has ended changes no more: its rows are made once.
-        before, self._ended = self._ended, {}
-        for job in ended:
-            row = before.get((job.id, job.attempt))
-            if row is None or row.failed != job.failed or not OVER.issuperset(row.states):
-                row = _job_row(job, now)
-            self._ended[job.id, job.attempt] = row
-        rows = tuple(self._ended.values())
-        return (
-            rows[:-ENDED_JOBS_SHOWN],
-            (*rows[-ENDED_JOBS_SHOWN:], *[_job_row(job, now) for job in flying]),
-        )
+        jobs = run.jobs.values()
+        ended = [*run.ended_jobs, *[job for job in jobs if job.ended is not None]]
+        over = self._over
+        if over is None or over.jobs != ended or over.failed != run.failed or not over.final:
+            over = self._over = _over(ended, run.failed, now, {} if over is None else over.rows)
+        flying = [_job_row(job, now) for job in jobs if job.ended is None]
+        return over.older, (*over.latest, *flying)
 
     def _verdict(
         self,
@@ -640,12 +641,15 @@ class Picture:
                 copies_pct=_mean([one.copies_pct for one in known]),
             )
         unknown = why_unknown(run)
+        time_pct = weighted(windows) if windows and not unknown else None
+        if time_pct is None:
+            unknown = unknown or why_without_shares(run)
         return verdict(
-            weighted(windows) if windows and not unknown else None,
+            time_pct,
             proofs=proofs(run).completed,
             wave=wave,
             measured=together,
-            why_unknown=unknown or why_without_shares(run),
+            why_unknown=unknown,
             step=(run.step_lo, run.step_hi),
             window=f"the last {self.window_s:.0f} s",
             facts=Facts(
@@ -656,7 +660,7 @@ class Picture:
                 lock_derived=not run.lock_lines,
                 settings=run.settings,
                 inflation=summed.inflation,
-                host=self._host(),
+                host=self.host,
                 gauge=summed.gauge,
             ),
         )
@@ -694,28 +698,6 @@ class Picture:
             fr.Alert(level="warning", at_ms=None, text=f"/status: {text}")
             for text in disagreements(self.status.status, seen)
         ]
-
-    def _host(self) -> fr.Host | None:
-        host = self.host
-        if host is None:
-            return None
-        return fr.Host(
-            cpu_pct=host.cpu_pct,
-            memory_used_bytes=host.memory_used_bytes,
-            memory_total_bytes=host.memory_total_bytes,
-            load_1m=host.load_1m,
-            psi_cpu_pct=host.psi_cpu_pct,
-            psi_memory_pct=host.psi_memory_pct,
-            daemon_pid=host.daemon_pid,
-            daemon_cpu_pct=host.daemon_cpu_pct,
-            daemon_rss_bytes=host.daemon_rss_bytes,
-            daemon_threads=host.daemon_threads,
-            tlb_shootdowns_per_s=host.tlb_shootdowns_per_s,
-            memory_bandwidth_bytes_per_s=host.memory_bandwidth_bytes_per_s,
-            missing=host.missing or "",
-            own_cpu_pct=host.own_cpu_pct,
-            own_rss_bytes=host.own_rss_bytes,
-        )
 
 
 Span = tuple[float, float]
@@ -796,6 +778,44 @@ def _queue(queued: list[Partition], now: float) -> tuple[fr.Queued, ...]:
             waiting_ms=max(0.0, now - (part.synth_end or part.queued or now)),
         )
         for part in queued
+    )
+
+
+def _host(host: HostSampled) -> fr.Host:
+    return fr.Host(
+        cpu_pct=host.cpu_pct,
+        memory_used_bytes=host.memory_used_bytes,
+        memory_total_bytes=host.memory_total_bytes,
+        load_1m=host.load_1m,
+        psi_cpu_pct=host.psi_cpu_pct,
+        psi_memory_pct=host.psi_memory_pct,
+        daemon_pid=host.daemon_pid,
+        daemon_cpu_pct=host.daemon_cpu_pct,
+        daemon_rss_bytes=host.daemon_rss_bytes,
+        daemon_threads=host.daemon_threads,
+        tlb_shootdowns_per_s=host.tlb_shootdowns_per_s,
+        memory_bandwidth_bytes_per_s=host.memory_bandwidth_bytes_per_s,
+        missing=host.missing or "",
+        own_cpu_pct=host.own_cpu_pct,
+        own_rss_bytes=host.own_rss_bytes,
+    )
+
+
+def _over(ended: list[Job], failed: int, now: float, before: Mapping[Job, fr.JobRow]) -> _Over:
+    rows: dict[Job, fr.JobRow] = {}
+    for job in sorted(ended, key=lambda job: job.ended or 0.0):
+        row = before.get(job)
+        if row is None or row.failed != job.failed or not OVER.issuperset(row.states):
+            row = _job_row(job, now)
+        rows[job] = row
+    listed = tuple(rows.values())
+    return _Over(
+        jobs=ended,
+        failed=failed,
+        final=all(OVER.issuperset(row.states) for row in listed),
+        rows=rows,
+        older=listed[:-ENDED_JOBS_SHOWN],
+        latest=listed[-ENDED_JOBS_SHOWN:],
     )
 
 
