@@ -18,7 +18,7 @@ from cuzktop.analysis.inflation import Flights, inflation_of
 from cuzktop.analysis.intervals import united
 from cuzktop.analysis.live import STAGES as LOCK_STAGES
 from cuzktop.analysis.live import LiveCall, live_calls, lock_of
-from cuzktop.analysis.occupancy import Phases, weighted
+from cuzktop.analysis.occupancy import Phases, Running, weighted
 from cuzktop.analysis.reconcile import Grid, UseBins, misplaced, suspects
 from cuzktop.analysis.rows import partition_row
 from cuzktop.analysis.second_opinion import LogPicture, disagreements
@@ -34,7 +34,7 @@ from cuzktop.analysis.summary import (
 )
 from cuzktop.analysis.throughput import FewStages
 from cuzktop.cards import process_text, strangers
-from cuzktop.dataclass import dataclass, replace
+from cuzktop.dataclass import dataclass
 from cuzktop.events import (
     Event,
     GpuSampled,
@@ -63,7 +63,8 @@ OVER = frozenset({"done", "failed", "skipped", "lost"})  # states in which a par
 class _Told:
     """What follows from the lines read so far, whatever the time is."""
 
-    calls: list[LiveCall]
+    calls: Mapping[int | None, list[LiveCall]]  # that aren't settled, by GPU
+    unfinished: list[Partition]  # in order of dispatch
     syntheses: list[Partition]  # in flight, oldest first
     queue: list[Partition]  # longest waiting first
     recent: tuple[fr.PartitionRow, ...]
@@ -302,7 +303,7 @@ class Picture:
                 fr.Gpu(
                     gpu=number,
                     workers=gpu.workers,
-                    lock=lock_of(number, told.calls, now),
+                    lock=lock_of(number, told.calls.get(number, []), now),
                     window=gpu.window,
                     kernel_history=gpu.kernel_history,
                     lock_history=gpu.lock_history,
@@ -342,12 +343,18 @@ class Picture:
         flying.sort(key=lambda part: (part.synth_start or 0, part.order))
         queued = [part for part in unfinished if part.state == "queued"]
         queued.sort(key=lambda part: (part.synth_end or part.queued or 0, part.order))
+        by_gpu: dict[int | None, list[LiveCall]] = {}
+        for live in calls:
+            if not live.call.settled:
+                by_gpu.setdefault(live.call.gpu, []).append(live)
+        fresh, in_flight = self._rows(run, unfinished, calls)
         return _Told(
-            calls=calls,
+            calls=by_gpu,
+            unfinished=unfinished,
             syntheses=flying,
             queue=queued,
-            recent=self._rows(run, calls),
-            in_flight=self._in_flight(run, unfinished, calls),
+            recent=(*fresh, *self.recent),
+            in_flight=in_flight,
             proofs=proofs(run),
             settings=dict(run.settings),
         )
@@ -387,7 +394,7 @@ class Picture:
         if paced is not None and paced.of == of and paced.at_ms <= moment_ms < paced.until_ms:
             return paced
         start = now - self.window_s * 1000.0
-        waiting = united(waiting_spans(run, now, start), start, now)
+        waiting = united(waiting_spans(run, now, start, told.unfinished), start, now)
         gpus: dict[int, _OneGpu] = {}
         starved: list[tuple[float, float]] = []
         windows: list[fr.Shares] = []
@@ -395,8 +402,12 @@ class Picture:
         for number in sorted(run.gpus):
             gpu = run.gpus[number]
             window = None
+            running = [_running(live, now) for live in told.calls.get(number, [])]
             if gpu.first_start is not None:
-                phases = self._phases(gpu, told.calls, max(start, gpu.first_start), now)
+                phases = Phases(max(start, gpu.first_start), now)
+                phases.add_history(gpu.history)
+                for one in running:
+                    phases.add_running(one)
                 window, gone = phases.shares(
                     waiting, derived=not run.lock_lines, placed=is_placed(run, gpu)
                 )
@@ -405,7 +416,7 @@ class Picture:
                 locks[number] = phases.locks
             span_ms = self.window_s * 1000.0 if window is None else window.span_ms
             nvml = self._nvml(number, wall_ms, span_ms, of_now=source.old)
-            kernels, held = self._graphs(gpu, told.calls, now)
+            kernels, held = self._graphs(gpu, running, now)
             gpus[number] = _OneGpu(
                 workers=tuple(sorted(gpu.workers)),
                 window=window,
@@ -440,39 +451,17 @@ class Picture:
 
     # ------------------------------------------------------------ parts
 
-    def _phases(self, gpu: Gpu, calls: list[LiveCall], start: float, now: float) -> Phases:
-        phases = Phases(start, now)
-        phases.add_history(gpu.history)
-        for live in calls:
-            call = live.call
-            if not _is_open_on(live, gpu):
-                continue
-            lock, kernels, barrier = _running(live, now)
-            section = math.inf
-            end = live.lines.get(C9)
-            if end is not None:
-                section = end.b
-            phases.add_running(call.start, call.end, lock, kernels, barrier, section)
-        return phases
-
     def _graphs(
-        self, gpu: Gpu, calls: list[LiveCall], now: float
+        self, gpu: Gpu, running: list[Running], now: float
     ) -> tuple[Sequence[float | None], Sequence[float | None]]:
         """Kernel and lock share of each second up to now; None before the first bracket."""
         first = gpu.first_start
         if first is None or not self.model.run.timing_seen:
             return (), ()
-        last = int(now // 1000)
-        since = last
-        kernels: list[Span] = []
-        locks: list[Span] = []
-        for live in calls:
-            if _is_open_on(live, gpu):
-                lock, running, _ = _running(live, now)
-                kernels += running
-                locks += () if lock is None else (lock,)
-                since = min(since, int(live.call.start // 1000))
-        begun = int(first // 1000)
+        last, begun = int(now // 1000), int(first // 1000)
+        since = int(min([one.begun for one in running], default=now) // 1000)
+        kernels = [span for one in running for span in one.kernels]
+        locks = [one.lock for one in running if one.lock is not None]
         return (
             gpu.kernel_bins.shares(last, HISTORY_S, begun=begun, since=since, spans=kernels),
             gpu.lock_bins.shares(last, HISTORY_S, begun=begun, since=since, spans=locks),
@@ -578,39 +567,36 @@ class Picture:
             return readings.note
         return self.sampler_note
 
-    def _rows(self, run: Run, calls: list[LiveCall]) -> tuple[fr.PartitionRow, ...]:
+    def _rows(
+        self, run: Run, unfinished: list[Partition], calls: list[LiveCall]
+    ) -> tuple[list[fr.PartitionRow], tuple[fr.PartitionRow, ...]]:
+        """The partitions whose calls have just ended, and those that have begun, in order.
+
+        With what is known of their calls so far. Few change between two frames: a row is made anew
+        if what it is made of did.
+        """
+        before, lock_lines = self._rows_before, run.lock_lines
+        kept: dict[tuple[object, ...], fr.PartitionRow] = {}
+        self._rows_before = kept
+
+        def row_of(part: Partition, live: LiveCall | None) -> fr.PartitionRow:
+            key = (lock_lines, *_made_of(part, live))
+            row = before.get(key)
+            if row is None:
+                likely, lock_at = (None, None) if live is None else (live.lines, live.lock_at)
+                row = partition_row(part, lock_lines=lock_lines, likely=likely, lock_at=lock_at)
+            kept[key] = row
+            return row
+
+        of_part = {id(live.call.partition): live for live in calls if live.state != "ended"}
         fresh = [
-            partition_row(live.call.partition, lock_lines=run.lock_lines, likely=live.lines)
+            row_of(live.call.partition, live)
             for live in calls
             if live.state == "ended" and not live.call.settled
         ]
         fresh.sort(key=lambda row: row.bracket_end_ms or 0, reverse=True)
-        return (*fresh, *self.recent)
-
-    def _in_flight(
-        self, run: Run, unfinished: list[Partition], calls: list[LiveCall]
-    ) -> tuple[fr.PartitionRow, ...]:
-        """The partitions that have begun, with what is known of their calls so far."""
-        open_calls = {id(live.call.partition): live for live in calls if live.state != "ended"}
-        rows: list[fr.PartitionRow] = []
-        before, self._rows_before = self._rows_before, {}
-        for part in unfinished:
-            if part.state == "pending":
-                continue
-            live = open_calls.get(id(part))
-            if live is not None:
-                row = partition_row(part, lock_lines=run.lock_lines, likely=live.lines)
-                rows.append(replace(row, lock_at_ms=live.lock_at))
-            elif part.call is not None:
-                rows.append(partition_row(part, lock_lines=run.lock_lines))
-            else:  # most of them, and few change between two frames
-                key = (part, part.state, part.kind, part.synth_ms, part.synth_end, part.pickup)
-                kept = before.get(key)
-                if kept is None:
-                    kept = partition_row(part, lock_lines=run.lock_lines)
-                self._rows_before[key] = kept
-                rows.append(kept)
-        return tuple(rows)
+        begun = [part for part in unfinished if part.state != "pending"]
+        return fresh, tuple([row_of(part, of_part.get(id(part))) for part in begun])
 
     def _jobs(self, run: Run, now: float) -> tuple[tuple[fr.JobRow, ...], tuple[fr.JobRow, ...]]:
         """The jobs that ended long ago, and those that ended lately or are in flight."""
@@ -703,14 +689,16 @@ class Picture:
 Span = tuple[float, float]
 
 
-def _running(live: LiveCall, now: float) -> tuple[Span | None, list[Span], Span | None]:
-    """Lock, kernels and barrier of a call that isn't settled: as far as they went by `now`."""
+def _running(live: LiveCall, now: float) -> Running:
+    """A call that isn't settled, as far as it went by `now`."""
     call = live.call
+    end = live.lines.get(C9)
+    section = math.inf if end is None else end.b
     lock_at, release_at = live.lock_at, live.release_at
     if live.state == "ended" and lock_at is None:
         lock_at, release_at = place_lines(call, live.lines)
     if lock_at is None:
-        return None, [], None
+        return Running(call.start, call.end, None, [], None, section)
     lock = (lock_at, now if release_at is None else release_at)
     kernels = kernel_spans(live.lines, lock_at)
     ntt, wait = live.lines.get(C6), live.lines.get(C7)
@@ -730,12 +718,28 @@ def _running(live: LiveCall, now: float) -> tuple[Span | None, list[Span], Span 
             kernels.append((after, now))
         elif live.stage == LOCK_STAGES[0]:
             kernels.append((lock_at, now))
-    return lock, kernels, barrier
+    return Running(call.start, call.end, lock, kernels, barrier, section)
 
 
-def _is_open_on(live: LiveCall, gpu: Gpu) -> bool:
-    """Whether it is a call on this GPU that isn't in its history yet."""
-    return live.call.gpu == gpu.number and not live.call.settled
+def _made_of(part: Partition, live: LiveCall | None) -> tuple[object, ...]:
+    """What changes while a partition isn't finished, of what its row is made of."""
+    own = (
+        part,
+        part.state,
+        part.kind,
+        part.synth_ms,
+        part.synth_end,
+        part.pickup,
+        part.bracket_start,
+        part.bracket_end,
+        part.gpu_ms,
+        part.worker,
+        part.gpu,
+    )
+    if live is None:
+        call = part.call
+        return own if call is None else (*own, call.settled, call.cpu_sure, *call.lines.values())
+    return (*own, live.call.cpu_sure, live.lock_at, *live.lines.values())
 
 
 def _measured(nvml: fr.Nvml | None) -> Measured | None:

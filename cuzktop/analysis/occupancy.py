@@ -34,6 +34,17 @@ class _Folded(NamedTuple):
     until: float
 
 
+class Running(NamedTuple):
+    """A call that is open or not settled, as far as it went."""
+
+    begun: float
+    ended: float | None
+    lock: Span | None
+    kernels: list[Span]
+    barrier: Span | None
+    section_ms: float  # at most so long after it took the lock
+
+
 class Phases:
     """One GPU's calls over [start, end], as spans: what `shares` is made of."""
 
@@ -149,28 +160,20 @@ class Phases:
                     if not math.isnan(tail):
                         self.kernel_ms += clipped(batch, tail, start, end)
 
-    def add_running(
-        self,
-        begun: float,
-        ended: float | None,
-        lock: Span | None,
-        kernels: Iterable[Span],
-        barrier: Span | None,
-        section_ms: float,
-    ) -> None:
+    def add_running(self, one: Running) -> None:
         """Count a call that is open or not settled, as what it is so far."""
         start, end = self.start, self.end
+        begun, ended, lock, kernels, barrier, section_ms = one
         self.brackets.append((begun, end if ended is None else ended))
         if ended is not None:
             self.bracket_sum_ms += clipped(begun, ended, start, end)
         self.befores.append((begun, end if lock is None else lock[0]))
-        if lock is not None:
-            self.locks.append(lock)
         for lo, hi in kernels:
             self.kernel_ms += clipped(lo, hi, start, end)
         if barrier is not None:
             self.barrier_ms += clipped(*barrier, start, end)
         if lock is not None:
+            self.locks.append(lock)
             self.section_ms += clipped(lock[0], min(lock[1], lock[0] + section_ms), start, end)
 
     def fold(self, until: float) -> None:

@@ -32,11 +32,16 @@ def _took(start: int | None, finish: int | None) -> int | None:
 
 
 def partition_row(
-    partition: Partition, *, lock_lines: bool, likely: Mapping[int, Line] | None = None
+    partition: Partition,
+    *,
+    lock_lines: bool,
+    likely: Mapping[int, Line] | None = None,
+    lock_at: float | None = None,
 ) -> PartitionRow:
     """All that the log says about a partition, and how sure it is whose lines these are.
 
-    `likely` are the lines of a call that isn't settled yet.
+    `likely` are the lines of a call that isn't settled yet, `lock_at` is when it took the lock, by
+    these lines.
 
     `lock_lines` says whether this generation prints the lock's times (S41 and newer); before it
     the barrier and the lock's times are derived from the kernels' lines.
@@ -99,7 +104,7 @@ def partition_row(
         b_g2_msm_ms=None if b_g2 is None else b_g2.a,
         bracket_ms=_took(start, finish),
         gpu_ms=partition.gpu_ms,
-        lock_at_ms=None if call is None else call.lock_at,
+        lock_at_ms=lock_at if likely is not None or call is None else call.lock_at,
         pickup_ms=partition.pickup,
         message=partition.job.message if partition.state == "failed" else "",
     )

@@ -17,7 +17,7 @@ from cuzktop.analysis.occupancy import Phases, pairs, weighted
 from cuzktop.analysis.reconcile import suspects
 from cuzktop.analysis.throughput import StageTable
 from cuzktop.frame import Alert, GpuReport, Herd, Proofs, RunReport, Shares
-from cuzktop.model.state import Gpu, History, Run
+from cuzktop.model.state import Gpu, History, Partition, Run
 from cuzktop.parse.text import iso_utc
 
 
@@ -31,15 +31,21 @@ def started_us(run: Run) -> int | None:
 UNORDERED_MS = 60_000.0  # lines of one clock stand in order but for less than this
 
 
-def waiting_spans(run: Run, now: float, since: float = -math.inf) -> list[Span]:
+def waiting_spans(
+    run: Run,
+    now: float,
+    since: float = -math.inf,
+    unfinished: Iterable[Partition] | None = None,
+) -> list[Span]:
     """When partitions were on their way to the GPU; those still on it until `now`.
 
-    Those that ended well before `since` are left out: pick-ups come in order, nearly.
+    `unfinished` are the run's, where they are at hand. Those that ended well before `since` are
+    left out: pick-ups come in order, nearly.
     """
     work = run.waiting_work
     first = bisect_left(work[1::2], since - UNORDERED_MS) if since > 0 else 0
     spans = pairs(work[2 * first :])
-    for partition in run.unfinished():
+    for partition in run.unfinished() if unfinished is None else unfinished:
         if partition.synth_start is not None and partition.bracket_start is None:
             spans.append((partition.synth_start, now))
     return spans
