@@ -5,10 +5,11 @@ An event of the log is an alert of its own; this is for states, which begin, end
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from cuzktop.dataclass import dataclass
-from cuzktop.frame import Alert, Frame, Gpu
+from cuzktop.frame import Alert, Frame, Holding
 from cuzktop.units import duration
 
 CALM_MS = 60_000.0  # what comes again within a minute hasn't ended
@@ -107,24 +108,36 @@ def _alert(one: _Trouble, offset_ms: float, wall_ms: float) -> Alert:
 # ------------------------------------------------------------------------------------ what is wrong
 
 
-def conditions(frame: Frame) -> Iterator[Condition]:
-    """All that is wrong in a frame and may last."""
-    if frame.source.read_pct is not None:
-        return
-    yield from _silent(frame)
+def conditions(frame: Frame) -> list[Condition]:
+    """All that is wrong in a frame and may last; it mostly costs a glance at each GPU."""
+    source = frame.source
+    if source.read_pct is not None:
+        return []
+    found: list[Condition] = []
+    if source.lines and source.silent_ms is not None and source.silent_ms >= SILENT_MS:
+        found += _silent(frame, source.silent_ms)
+    usual = frame.stages.get("lock_held_ms")
+    long_ms = math.inf
+    if usual is not None and usual.count >= ENOUGH:
+        long_ms = max(HELD_LONG * usual.p95, usual.p95 + HELD_LEAST_MS)
     for gpu in frame.gpus:
-        yield from _unread(gpu)
-        yield from _held_down(gpu)
-        yield from _suspect(gpu)
-        yield from _lock(frame, gpu)
+        nvml, holder = gpu.nvml, gpu.lock.holder
+        if nvml is not None:
+            age_ms = nvml.age_ms or 0.0
+            if age_ms >= UNREAD_MS:
+                found.append(_unread(gpu.gpu, nvml.note, age_ms))
+            elif nvml.held_down:
+                found += _held_down(gpu.gpu, nvml.held_down)
+        if gpu.suspects:
+            found += [_suspect(gpu.gpu, text) for text in gpu.suspects]
+        if usual is not None and holder is not None and (holder.since_ms or 0.0) >= long_ms:
+            found.append(_held_long(gpu.gpu, holder, usual.p95))
+    return found
 
 
-def _silent(frame: Frame) -> Iterator[Condition]:
-    silent_ms = frame.source.silent_ms
-    if silent_ms is None or not frame.source.lines:
-        return
+def _silent(frame: Frame, silent_ms: float) -> Iterator[Condition]:
     flying = len(frame.in_flight)
-    if flying and silent_ms >= SILENT_MS:
+    if flying:
         what = "a partition is" if flying == 1 else f"{flying} partitions are"
         text = f"the log is silent though {what} in flight: does the daemon still run?"
         yield Condition("silent", "warning", text, silent_ms)
@@ -133,48 +146,35 @@ def _silent(frame: Frame) -> Iterator[Condition]:
         yield Condition("old", "info", text, silent_ms)
 
 
-def _unread(gpu: Gpu) -> Iterator[Condition]:
-    nvml = gpu.nvml
-    if nvml is None or nvml.age_ms is None or nvml.age_ms < UNREAD_MS:
-        return
-    lost = f"GPU {gpu.gpu} can't be read"
-    text = nvml.note if nvml.note.startswith(lost) else f"{lost} any more"
-    yield Condition(f"unread {gpu.gpu}", "error", text, nvml.age_ms)
+def _unread(gpu: int, note: str, age_ms: float) -> Condition:
+    lost = f"GPU {gpu} can't be read"
+    text = note if note.startswith(lost) else f"{lost} any more"
+    return Condition(f"unread {gpu}", "error", text, age_ms)
 
 
-def _held_down(gpu: Gpu) -> Iterator[Condition]:
-    nvml = gpu.nvml
-    if nvml is None or not nvml.held_down or (nvml.age_ms or 0.0) >= UNREAD_MS:
-        return
-    causes = nvml.held_down.split(", ")
+def _held_down(gpu: int, held_down: str) -> Iterator[Condition]:
+    causes = held_down.split(", ")
     bad = [cause for cause in causes if cause not in HARMLESS]
     if bad:
-        text = f"GPU {gpu.gpu} is throttled: {', '.join(bad)}"
-        yield Condition(f"throttled {gpu.gpu}", "warning", text)
+        text = f"GPU {gpu} is throttled: {', '.join(bad)}"
+        yield Condition(f"throttled {gpu}", "warning", text)
     elif "power cap" in causes:
-        yield Condition(f"capped {gpu.gpu}", "info", f"GPU {gpu.gpu} works at its power limit")
+        yield Condition(f"capped {gpu}", "info", f"GPU {gpu} works at its power limit")
 
 
-def _suspect(gpu: Gpu) -> Iterator[Condition]:
+def _suspect(gpu: int, text: str) -> Condition:
     """What can't be true of log and readings together; its figures move, its first words don't."""
-    for text in gpu.suspects:
-        key = " ".join(text.split()[:2])
-        yield Condition(f"{key} {gpu.gpu}", "warning", f"GPU {gpu.gpu}: {text}")
+    key = " ".join(text.split()[:2])
+    return Condition(f"{key} {gpu}", "warning", f"GPU {gpu}: {text}")
 
 
-def _lock(frame: Frame, gpu: Gpu) -> Iterator[Condition]:
-    holder = gpu.lock.holder
-    usual = frame.stages.get("lock_held_ms")
-    if holder is None or holder.since_ms is None or usual is None or usual.count < ENOUGH:
-        return
-    if holder.since_ms < max(HELD_LONG * usual.p95, usual.p95 + HELD_LEAST_MS):
-        return
+def _held_long(gpu: int, holder: Holding, p95_ms: float) -> Condition:
     part = "" if holder.partition is None else f"/{holder.partition}"
-    who, usually = f"GPU {gpu.gpu}: {holder.job}{part}", f"(p95 {duration(usual.p95)})"
-    yield Condition(
-        f"lock {gpu.gpu}",
+    who, usually = f"GPU {gpu}: {holder.job}{part}", f"(p95 {duration(p95_ms)})"
+    return Condition(
+        f"lock {gpu}",
         "warning",
         f"{who} holds the lock longer than usual {usually}",
-        holder.since_ms,
+        holder.since_ms or 0.0,
         f"{who} held the lock longer than usual {usually}",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 """A control sequence; the daemon's logger colours by default, also into files."""
@@ -78,5 +79,14 @@ def line_us(line: bytes) -> int:
 
 def iso_utc(at_us: int) -> str:
     """The inverse of `wall_us`, as the contract prints times."""
-    whole, micros = divmod(at_us, 1_000_000)
-    return f"{datetime.fromtimestamp(whole, UTC):%Y-%m-%dT%H:%M:%S}.{micros:06d}Z"
+    seconds, micros = divmod(at_us, 1_000_000)
+    days, seconds = divmod(seconds, 86_400)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{_day(days)}T{hours:02d}:{minutes:02d}:{seconds:02d}.{micros:06d}Z"
+
+
+@lru_cache(maxsize=8)
+def _day(days: int) -> str:
+    """A day so long after that of 1970."""
+    return f"{datetime.fromtimestamp(86_400 * days, UTC):%Y-%m-%d}"
