@@ -72,6 +72,7 @@ class Follower:
     ) -> None:
         """Follow `path`, beginning as find_start says, or at `since`. It need not exist yet."""
         self.path = path
+        self._name = os.fspath(path)
         self.more = False  # the last poll stopped before the file's end
         self.read_bytes = 0  # of what was there at the first look
         self.total_bytes = 0
@@ -147,6 +148,9 @@ class Follower:
         while self.more and left > 0:
             tail, asked = self._tail, min(block, left)
             got = os.pread(self._fd, len(tail) + asked, self._offset - len(tail))
+            if got == tail:  # nothing new, as at most polls
+                self.more = False
+                return
             if not got.startswith(tail):
                 short = os.fstat(self._fd).st_size < self._offset
                 what = "was truncated" if short else "was rewritten"
@@ -260,7 +264,7 @@ class Follower:
         It is opened at once: the path may name yet another one when the daemon writes to it.
         """
         try:
-            there = self.path.stat()
+            there = os.stat(self._name)  # noqa: PTH116 (once a second: a Path's own is dearer)
         except OSError as error:
             lost = isinstance(error, FileNotFoundError | NotADirectoryError)
             why = "is gone" if lost else unreadable(self.path, error).message
