@@ -36,6 +36,7 @@ DEFAULT_DEMO = "ninety-percent"
 LINGER_S = 3.0  # the last picture stands this long before the next round
 LEAST_WAIT_S = 0.05  # lines closer together than this come together: a log is polled no faster
 MOST_WAIT_S = 1.0  # the stop button is looked after at least this often
+MOST_EVENTS = 1000  # at a time: a history of hours is not held beside what it becomes
 FORWARD_MS = 10 * 60_000.0  # a step forward that is played through; a longer one begins anew
 SEEK_BACK_BYTES = 16 * 1024 * 1024  # of a recording, read before the point that is asked for
 
@@ -699,6 +700,8 @@ class Replay(threading.Thread):
             self._events += self._parser.cut()
         else:
             self._events.append(piece)
+        if len(self._events) >= MOST_EVENTS:
+            self._hand_over()
 
     def _parse(self) -> None:
         if self._lines:

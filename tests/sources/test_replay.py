@@ -28,6 +28,7 @@ from cuzktop.sources.files import open_log, read_blocks
 from cuzktop.sources.recording import RecordingWriter
 from cuzktop.sources.replay import (
     LINGER_S,
+    MOST_EVENTS,
     Demo,
     LineClock,
     Replay,
@@ -249,6 +250,33 @@ def test_samples_come_in_step(log: Path) -> None:
         (5, 15),
         (5.5, 15.5),
     ]
+
+
+def test_a_long_history_with_readings_in_it_comes_in_pieces(tmp_path: Path) -> None:
+    """Otherwise hours of it are held as events before the first is shown."""
+    path = tmp_path / "daemon.log"
+    path.write_bytes(ENGINE + b"".join(mark(ms) for ms in range(1000, 9_000, 1)))
+    stage, pieces = Stage(), list[int]()
+
+    def emit(events: Sequence[Event]) -> None:
+        pieces.append(len(events))
+        stage.emit(events)
+
+    samples = [sample(0.01 * n) for n in range(900)]
+    player = Replay(
+        path,
+        Lines(),
+        emit,
+        clock=stage.clock,
+        wait=stage.wait,
+        start_s=9.0,
+        again=False,
+        samples=lambda: samples,
+    )
+    player.run()
+    assert len(stage.lines()) == 8002
+    assert len(stage.samples()) == 900
+    assert max(pieces) <= MOST_EVENTS + 10  # of lines between two readings
 
 
 def test_it_is_played_again_from_the_start(log: Path) -> None:
