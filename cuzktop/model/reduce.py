@@ -90,10 +90,8 @@ class Model:
         rules, once, newest = RULES, ONCE, self._newest
         for event in events:
             kind = type(event)
-            rule = rules.get(kind)
-            if rule is None:
-                continue
-            if kind in once:
+            rule = once.get(kind)
+            if rule is not None:
                 if newest.get(kind) == event:  # its line stands in the log twice
                     repeats += 1
                     if event != self._repeat:  # it counts once, however often it stands there
@@ -103,14 +101,18 @@ class Model:
                 newest[kind] = event
                 if self._doubling:
                     self._doubling -= 1
-            elif self._doubling:
-                if isinstance(event, ev.TimingStretch):
-                    repeats += self.feed(event.events())
+            else:
+                rule = rules.get(kind)
+                if rule is None:
                     continue
-                if self._doubling > DOUBLING and event == self._before:
-                    repeats += 1
-                    continue  # this one says no time, but most others like it are repeats
-                self._before = event
+                if self._doubling:
+                    if isinstance(event, ev.TimingStretch):
+                        repeats += self.feed(event.events())
+                        continue
+                    if self._doubling > DOUBLING and event == self._before:
+                        repeats += 1
+                        continue  # this one says no time, but most others like it are repeats
+                    self._before = event
             rule(self, event)
         return repeats
 
@@ -1177,10 +1179,10 @@ RULES: dict[type, Callable[[Model, Any], None]] = {
 }
 """What each kind of event does; a kind that is not here changes nothing in the model."""
 
-ONCE = frozenset(
-    kind
-    for kind in RULES
+ONCE = {
+    kind: rule
+    for kind, rule in RULES.items()
     if kind is ev.ProveStartTimed
     or ("job" in getattr(kind, "_fields", ()) and kind is not ev.JobCompleted)
-)
+}
 """What says whose it is and when, and so happens once; a completed job may be nameless."""

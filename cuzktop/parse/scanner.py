@@ -32,12 +32,8 @@ from cuzktop.parse.prefix import split_prefix
 from cuzktop.parse.text import ANSI, ESC, line_us
 from cuzktop.parse.timeline import TimelineEvent, parse_timeline
 from cuzktop.parse.tracing import (
-    ENGINE_HEAD,
-    ENGINE_KEYS,
-    ENGINE_MESSAGE_AT,
     LAST_STEP,
-    QUIET,
-    WANTED_AT,
+    NOISE_AT,
     TracingReader,
 )
 from cuzktop.settings import MAX_LINE_BYTES
@@ -245,20 +241,15 @@ class LogScanner:
         self._stretch_end = -1
         if b"\r" in block:
             lines = [line.rstrip(b"\r") for line in lines]
-        wanted = self._tracing.wanted
+        noise = self._tracing.noise
         for line in lines:
             head = line[:5]  # nearly all lines begin in one of three ways
             if head == b"\x1b[2m2":
-                target = line[WANTED_AT]
-                if (
-                    line[ENGINE_MESSAGE_AT] in ENGINE_KEYS
-                    if target == ENGINE_HEAD
-                    else target in wanted
-                ) or line[41:46] not in QUIET:
+                if line[NOISE_AT] not in noise and self._tracing.wants(line):
                     self._tracing_line(line, out)
                 elif self._anonymous:
                     self._tick(line, out)
-                else:  # noise: only its time may be asked for
+                else:  # only its time may be asked for
                     self._unticked = line
                     self._panic = False
             elif head == b"CUZK_":

@@ -495,7 +495,7 @@ def _compiled(pattern: bytes) -> re.Pattern[bytes]:
 ONCE = frozenset({PIPELINE + b" GPU prove co", ENGINE + b" pacer: statu"})
 """Messages whose only use is a fingerprint: one of each is enough for a run."""
 
-ENGINE_KEYS = {key[len(ENGINE) + 1 :]: key for key in _RULES if key.startswith(ENGINE + b" ")}
+_ENGINE_KEYS = {key[len(ENGINE) + 1 :]: key for key in _RULES if key.startswith(ENGINE + b" ")}
 """A message of the engine without a span → its key."""
 
 _SPAN_NAMES = (
@@ -511,16 +511,17 @@ _SPAN_NAMES = (
 _OURS_HEAD = 9
 _OURS = frozenset(word[:_OURS_HEAD] for word in (ENGINE, DAEMON, *_SPAN_NAMES))
 """How lines without colours that may matter begin after their level, target or span."""
-WANTED_AT = slice(55, 69)  # of a coloured line: long enough to tell the pipeline from pinned_pool
+NOISE_AT = slice(41, 69)  # of a coloured line: its level, and the same of its target
+_WANTED_AT = slice(55, 69)  # of a coloured line: long enough to tell the pipeline from pinned_pool
 
 
 def _coloured(word: bytes) -> bytes:
-    """How a coloured line of this target or span begins at `WANTED_AT`."""
-    return (word + b"\x1b[0m\x1b")[: WANTED_AT.stop - WANTED_AT.start]
+    """How a coloured line of this target or span begins at `_WANTED_AT`."""
+    return (word + b"\x1b[0m\x1b")[: _WANTED_AT.stop - _WANTED_AT.start]
 
 
-ENGINE_HEAD = _coloured(ENGINE)
-ENGINE_MESSAGE_AT = slice(86, 98)  # of a coloured line of the engine outside of any span
+_ENGINE_HEAD = _coloured(ENGINE)
+_ENGINE_MESSAGE_AT = slice(86, 98)  # of a coloured line of the engine outside of any span
 _PIPELINE_HEAD = _coloured(PIPELINE)
 _WANTED = frozenset(map(_coloured, (ENGINE, PIPELINE, SCHEDULER, DAEMON, *_SPAN_NAMES)))
 
@@ -532,7 +533,7 @@ def _coloured_key(line: bytes) -> bytes | None:
         return None
     if line.startswith(_ENGINE_ANSI, target):
         at = target + len(_ENGINE_ANSI)
-        return ENGINE_KEYS.get(line[at : at + _MESSAGE_HEAD])
+        return _ENGINE_KEYS.get(line[at : at + _MESSAGE_HEAD])
     end = line.find(b"\x1b", target + 4)
     return line[target + 4 : end] + line[end + 13 : end + 14 + _MESSAGE_HEAD]
 
@@ -583,7 +584,9 @@ _PICKUPS = frozenset({b"GPU_TIMING h", b"GPU worker p"})
 _PROVE_STARTED = b"GPU_TIMING s"
 _RETURNED = b"GPU_TIMING p"
 _KEEP_RETURNED = 8
+_KEEP_NOISE = 256  # more than the dependencies that log anything
 _make = tuple.__new__  # a named tuple, at half its constructor's price
+_USUAL_COLOURS = (b"\x1b[0m", b"\x1b[2m", b"\x1b[3m", b"\x1b[32m", b"\x1b[1m")
 ANCHOR_LINES = 64  # of a run are read whatever they tell: enough to bound TIMELINE's zero
 ANCHOR_EVERY = 16  # and then one of so many: a clock that is set is noticed within five partitions
 
@@ -593,11 +596,12 @@ class TracingReader:
 
     With TIMELINE lines in the log, some tracing lines say nothing new; most of them are passed
     over, for reading them all would cost a third of the whole. `has_timeline` is set by whoever
-    sees the first TIMELINE line of a run. A coloured line of a quiet level that doesn't begin as
-    `wanted` says, at `WANTED_AT`, is of no interest: whoever has many of them looks there first.
+    sees the first TIMELINE line of a run. Of the coloured lines most are of no interest: of whoever
+    has many of them, those are asked about (`wants`) that don't have a piece of `noise` at
+    `NOISE_AT`.
     """
 
-    __slots__ = ("_placed", "_returned", "_seen", "_told", "has_timeline", "wanted")
+    __slots__ = ("_placed", "_returned", "_seen", "_told", "_wanted", "has_timeline", "noise")
 
     def __init__(self) -> None:
         """Begin with nothing seen."""
@@ -606,7 +610,8 @@ class TracingReader:
         self._returned: deque[bytes] = deque(maxlen=_KEEP_RETURNED)
         self._told = 0
         self.has_timeline = False
-        self.wanted = set(_WANTED)
+        self._wanted = set(_WANTED)  # beginnings of coloured lines, at `_WANTED_AT`
+        self.noise: set[bytes] = set()
 
     def forget(self) -> None:
         """A new run: its fingerprints count again."""
@@ -615,7 +620,21 @@ class TracingReader:
         self._returned.clear()
         self._told = 0
         self.has_timeline = False
-        self.wanted |= _WANTED
+        self._wanted |= _WANTED
+        self.noise.clear()
+
+    def wants(self, line: bytes) -> bool:
+        """Whether a coloured line may be of interest."""
+        if line[41:46] not in QUIET:
+            return True
+        target = line[_WANTED_AT]
+        if target == _ENGINE_HEAD:
+            return line[_ENGINE_MESSAGE_AT] in _ENGINE_KEYS
+        if target in self._wanted:
+            return True
+        if len(self.noise) < _KEEP_NOISE:
+            self.noise.add(line[NOISE_AT])
+        return False
 
     def read(self, line: bytes) -> Found | None:
         """The events of one tracing line without its line end; None if it is of no interest.
@@ -629,11 +648,11 @@ class TracingReader:
         level = line[41:46] if coloured else line[28:33]
         if level in QUIET:
             if coloured:
-                if line[WANTED_AT] not in self.wanted:
+                if line[_WANTED_AT] not in self._wanted:
                     return None
                 if line.startswith(_ENGINE_ANSI, 51):
-                    head = line[ENGINE_MESSAGE_AT]
-                    key = ENGINE_KEYS.get(head)
+                    head = line[_ENGINE_MESSAGE_AT]
+                    key = _ENGINE_KEYS.get(head)
                 else:
                     key = _coloured_key(line)
                     head = b"" if key is None else key[-_MESSAGE_HEAD:]
@@ -642,7 +661,7 @@ class TracingReader:
                     return None
                 if line.startswith(_ENGINE_PLAIN, 34):
                     head = line[53:65]
-                    key = ENGINE_KEYS.get(head)
+                    key = _ENGINE_KEYS.get(head)
                 else:
                     key = _plain_key(line[34:])
                     head = b"" if key is None else key[-_MESSAGE_HEAD:]
@@ -665,7 +684,7 @@ class TracingReader:
                     return None
                 self._seen.add(key)
                 if key.startswith(PIPELINE):  # it has no other message of interest
-                    self.wanted.discard(_PIPELINE_HEAD)
+                    self._wanted.discard(_PIPELINE_HEAD)
             elif self.has_timeline and self._is_told(line, head):
                 return None
         return self._whole(line)
@@ -714,13 +733,23 @@ class TracingReader:
         return []
 
 
+def _uncoloured(line: bytes) -> bytes:
+    """The line without control sequences: those of the daemon's logger go at a third of a price."""
+    if b"\x1b" in line:
+        for usual in _USUAL_COLOURS:
+            line = line.replace(usual, b"")
+        if b"\x1b" in line:
+            return ANSI.sub(b"", line)
+    return line
+
+
 def split_line(line: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
     """(stamp, level, spans, target, message) of a tracing line, colours removed.
 
     Raises:
         ValueError: the line has no such shape.
     """
-    plain = ANSI.sub(b"", line) if b"\x1b" in line else line
+    plain = _uncoloured(line)
     match = _LINE.fullmatch(plain, 34)
     if match is None:
         raise ValueError(line)
