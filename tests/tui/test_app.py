@@ -595,11 +595,21 @@ def written_to(grid: Grid, text: str) -> None:
     """Do what a terminal does that is sent `text`."""
     x = y = 0
     colours = ""
-    for row_at, column, sent, char in re.findall(
-        r"\x1b\[(?:(\d+);(\d+)H|([0-9;]*)m)|([^\x1b])", text
+    first, last = 1, 0  # the rows that are moved
+    for row_at, column, begin, end, pushed, sent, char in re.findall(
+        r"\x1b\[(?:(\d+);(\d+)H|(\d*);?(\d*)r|(\d+)L|([0-9;]*)m)|([^\x1b])", text
     ):
         if row_at:
             x, y = int(column) - 1, int(row_at) - 1
+        elif begin:
+            first, last = int(begin) - 1, int(end) - 1
+        elif pushed:
+            assert (y, colours) == (first, "")
+            for (row, at), cell in sorted(grid.items(), reverse=True):
+                if first <= row <= last - int(pushed):
+                    grid[row + int(pushed), at] = cell
+                if first <= row < first + int(pushed):
+                    grid[row, at] = " ", ""
         elif char:
             for more in range(cell_len(char)):
                 grid[y, x + more] = char, colours
@@ -635,6 +645,34 @@ async def test_what_panels_write_themselves_is_what_textual_would_draw(
             written.clear()
             await show(pilot, frames[0])
             assert len("".join(written)) > 500
+            written_to(screen, "".join(written))
+            assert screen == drawn_by_textual(app)
+
+
+@pytest.mark.parametrize("size", [(100, 50), (200, 60)])
+async def test_rows_that_move_down_are_moved_by_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(CuzktopApp, "_lies_open", lambda _app: True)
+    app = CuzktopApp()
+    async with app.run_test(size=size) as pilot:
+        assert app._driver is not None
+        monkeypatch.setattr(app._driver, "write", written.append)
+        frame = busy()
+        await show(pilot, frame)
+        *rows, last = frame.recent
+        new = [replace(rows[0], partition=number) for number in range(70, 73)]
+        for recent, moved in (
+            ((new[0], *rows, last), True),
+            ((new[2], new[1], new[0], *rows), True),
+            ((new[1], new[2], new[0], *rows), False),
+            (tuple(reversed(rows)), False),
+        ):
+            screen = drawn_by_textual(app)
+            written.clear()
+            await show(pilot, replace(frame, recent=recent))
+            assert ("L\x1b[r" in "".join(written)) == moved
             written_to(screen, "".join(written))
             assert screen == drawn_by_textual(app)
 

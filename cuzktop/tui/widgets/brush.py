@@ -42,10 +42,11 @@ class Inks(dict[str, str]):
 class Brush:
     """Collects what panels write of one picture on `screen`."""
 
-    __slots__ = ("_find", "_ink", "_parts")
+    __slots__ = ("_find", "_ink", "_parts", "width")
 
     def __init__(self, screen: Screen[object]) -> None:
         """Nothing is written yet, and what colour the terminal writes in isn't known."""
+        self.width = screen.outer_size.width
         self._find = screen.find_widget
         self._parts: list[str] = []
         self._ink = ""
@@ -56,6 +57,14 @@ class Brush:
             return self._find(panel).region
         except NoWidget:
             return NULL_REGION
+
+    def push_down(self, top: int, bottom: int, by: int) -> None:
+        """Have the terminal move the rows from `top` to `bottom` down, as far as they stay there.
+
+        The rows that become free have no colours yet.
+        """
+        self._ink = PLAIN
+        self._parts.append(f"{PLAIN}\x1b[{top + 1};{bottom + 1}r\x1b[{top + 1};1H\x1b[{by}L\x1b[r")
 
     def write(
         self,

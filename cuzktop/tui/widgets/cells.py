@@ -228,6 +228,19 @@ def line_width(line: Sequence[Span]) -> int:
     return width_of("".join([text for text, _ in line]))
 
 
+def moved_down(old: Sequence[Line], new: Sequence[Line]) -> tuple[int, int] | None:
+    """From which row on most of `old` stands further down in `new`, and by how much.
+
+    The last two rows tell; those between may have changed as well.
+    """
+    rows = len(old)
+    first = next((y for y, line in enumerate(old) if line is not new[y] and line != new[y]), rows)
+    for by in range(1, rows - first - 2):
+        if new[-1] == old[-1 - by] and new[-2] == old[-2 - by]:
+            return first, by
+    return None
+
+
 def differences(old: Line, new: Line) -> list[tuple[int, Line]]:
     """What of `new` has to be written over `old`, a line of the same width, and at which cells.
 

@@ -15,7 +15,7 @@ from textual.widget import Widget
 from cuzktop.frame import Frame
 from cuzktop.tui.palette import look
 from cuzktop.tui.widgets.brush import PLAIN, Brush, Inks
-from cuzktop.tui.widgets.cells import Line, differences, line_width, to_ascii
+from cuzktop.tui.widgets.cells import Line, differences, line_width, moved_down, to_ascii
 
 EMPTY = Frame()
 
@@ -75,6 +75,8 @@ class Lines(Widget):
             return
         before = self._lines
         self._draw_all(width, height)
+        if brush is not None and brush.width == width:
+            before = self._push_down(before, brush, top)
         changed = [
             (y, differences(old, new))
             for y, (old, new) in enumerate(zip(before, self._lines, strict=True))
@@ -91,6 +93,17 @@ class Lines(Widget):
         first, last = changed[0][0], changed[-1][0]
         self._styles_cache.set_dirty(Region(0, first, width, last - first + 1))
         brush.write(left, top, changed, self._inks, to_ascii if self.ascii_only else None)
+
+    def _push_down(self, before: list[Line], brush: Brush, top: int) -> list[Line]:
+        """Move what only moves down, such as finished rows under new ones; what then stands."""
+        moved = moved_down(before, self._lines)
+        if moved is None:
+            return before
+        first, by = moved
+        rows = len(before)
+        brush.push_down(top + first, top + rows - 1, by)
+        self._styles_cache.set_dirty(Region(0, first, brush.width, rows - first))
+        return [*before[:first], *[()] * by, *before[first : rows - by]]
 
     def draw_anew(self) -> None:
         """Make and refresh all lines, whatever was shown."""

@@ -97,7 +97,7 @@ def draw_partitions(
         return []
     several = len(frame.gpus) > 1
     shape = shape_of(width, several=several)
-    lines = [_head(frame, shape, width, focused=focused)]
+    lines = [_head(shape, width, focused=focused)]
     rows = frame.recent
     if not rows:
         return lines + sentence(reason(frame, "no partition has finished yet"), width, height - 1)
@@ -109,7 +109,8 @@ def draw_partitions(
     return lines
 
 
-def _head(frame: Frame, shape: Shape, width: int, *, focused: bool) -> Line:
+@lru_cache(maxsize=8)
+def _head(shape: Shape, width: int, *, focused: bool) -> Line:
     name = "PARTITION" if shape.name < 26 else "PARTITIONS, newest first"
     style = "key" if focused else "title"
     head: list[Span] = [(fit(name, shape.name), style), (right("w", 3), "muted")]
@@ -120,8 +121,6 @@ def _head(frame: Frame, shape: Shape, width: int, *, focused: bool) -> Line:
         head.append((right(words, shape.column), "muted"))
     if shape.words:
         head.append(("  state", "muted"))
-    elif not frame.has_timing and frame.has_timeline:
-        head.append(("", "muted"))
     return clip(head, width)
 
 
