@@ -9,6 +9,7 @@ from rich.cells import cell_len
 
 from cuzktop.frame import TIME_CLASSES
 from cuzktop.tui.widgets.cells import (
+    Graphs,
     Line,
     bar,
     beside,
@@ -149,6 +150,21 @@ def test_a_graph_has_exactly_its_size(history: list[float | None], width: int, h
     rows = graph(history, width, height)
     assert len(rows) == height
     assert all(len(row) == width for row in rows)
+
+
+@given(
+    st.lists(st.one_of(st.none(), st.floats(0, 100)), min_size=60, max_size=90),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 40), st.floats(0, 100)), max_size=12),
+)
+def test_a_graph_that_goes_on_is_what_it_would_be_if_made_anew(
+    history: list[float | None], steps: list[tuple[int, int, float]]
+) -> None:
+    graphs = Graphs()
+    for seconds, back, share in steps:
+        history = [*history[seconds:], *[share] * seconds]
+        history[-1 - back] = share
+        made = graphs.rows("it", tuple(history), 50, 3)
+        assert made == graph(tuple(history), 50, 3)
 
 
 def test_a_graph_keeps_to_its_scale_and_shows_gaps_as_gaps() -> None:

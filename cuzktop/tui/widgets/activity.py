@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from cuzktop.dataclass import dataclass
 from cuzktop.frame import Frame, Gpu
 from cuzktop.tui.axis import unplaced, waits
 from cuzktop.tui.messages import ViewWanted
-from cuzktop.tui.widgets.cells import Line, Span, clean, clip, fit, graph, right, title
+from cuzktop.tui.widgets.cells import Graphs, Line, Span, clean, clip, right, title
 from cuzktop.tui.widgets.empty import reason, sentence
 from cuzktop.tui.widgets.gpus import SOURCES
 from cuzktop.tui.widgets.lines import Lines
@@ -32,7 +33,9 @@ class Series:
 
 def known(history: Sequence[float | None]) -> bool:
     """Whether there is a reading in it at all."""
-    return bool(history) and (history[-1] is not None or history.count(None) < len(history))
+    return bool(history) and (
+        history[-1] is not None or any(share is not None for share in history)
+    )
 
 
 def series_of(gpu: Gpu) -> list[Series]:
@@ -90,8 +93,14 @@ def ago_words(frame: Frame, figure: float | None, ago: int) -> str:
     return f"{when} {percent(figure, digits=0)} %"
 
 
-def draw_activity(frame: Frame, width: int, height: int) -> list[Line]:
-    """A chart a GPU where there is room, else a row a GPU; more histories as room grows."""
+def draw_activity(
+    frame: Frame, width: int, height: int, graphs: Graphs | None = None
+) -> list[Line]:
+    """A chart a GPU where there is room, else a row a GPU; more histories as room grows.
+
+    `graphs` remembers those that were drawn last.
+    """
+    graphs = graphs or Graphs()
     if width <= 0 or height <= 0:
         return []
     per_gpu = [(gpu, series_of(gpu)) for gpu in frame.gpus]
@@ -110,7 +119,7 @@ def draw_activity(frame: Frame, width: int, height: int) -> list[Line]:
         if charts * least + 1 <= height:
             deep = depth
     if not deep or width < GUTTER + 8:
-        return _rows(frame, per_gpu, width, height, end)
+        return _rows(frame, per_gpu, width, height, end, graphs)
     wanted = [series for _gpu, found in per_gpu for series in found[:deep]]
     axis = 1 if height >= 3 else 0
     body = height - axis
@@ -118,14 +127,21 @@ def draw_activity(frame: Frame, width: int, height: int) -> list[Line]:
     for index, series in enumerate(wanted):
         rows = body // len(wanted) + (1 if index < body % len(wanted) else 0)
         says = ago_words(frame, *latest_of(frame, series))
-        lines += _chart(series, width, rows, several=several, first=index == 0, says=says)
+        lines += _chart(series, width, rows, graphs, several=several, first=index == 0, says=says)
     if axis:
         lines.append(_axis(width - GUTTER, GUTTER, end))
     return lines[:height]
 
 
 def _chart(
-    series: Series, width: int, height: int, *, several: bool, first: bool, says: str
+    series: Series,
+    width: int,
+    height: int,
+    graphs: Graphs,
+    *,
+    several: bool,
+    first: bool,
+    says: str,
 ) -> list[Line]:
     name = "ACTIVITY" if first else ""
     if several:
@@ -138,7 +154,8 @@ def _chart(
     )
     rows = height - 1
     lines = [head]
-    for y, text in enumerate(graph(series.history, width - GUTTER, rows)):
+    of = series.gpu, series.title
+    for y, text in enumerate(graphs.rows(of, series.history, width - GUTTER, rows)):
         scale = "100" if y == 0 else "0" if y == rows - 1 and rows > 1 else ""
         if rows >= 5 and y == rows // 2:
             scale = "50"
@@ -146,6 +163,7 @@ def _chart(
     return lines
 
 
+@lru_cache(maxsize=8)
 def _axis(width: int, gutter: int, end: str) -> Line:
     """Seconds before the `end` under the columns that they belong to; a column is a second."""
     step = 10 if width < 60 else 15 if width < 90 else 30
@@ -163,7 +181,12 @@ def _axis(width: int, gutter: int, end: str) -> Line:
 
 
 def _rows(
-    frame: Frame, per_gpu: list[tuple[Gpu, list[Series]]], width: int, height: int, end: str
+    frame: Frame,
+    per_gpu: list[tuple[Gpu, list[Series]]],
+    width: int,
+    height: int,
+    end: str,
+    graphs: Graphs,
 ) -> list[Line]:
     """A row a GPU: its number, its history, and the latest figure."""
     titles = {series[0].title for _gpu, series in per_gpu if series}
@@ -182,12 +205,13 @@ def _rows(
             continue
         main = series[0]
         latest, _ago = latest_of(frame, main)
-        for y, text in enumerate(graph(main.history, graph_width, each)):
+        of = gpu.gpu, main.title
+        for y, text in enumerate(graphs.rows(of, main.history, graph_width, each)):
             last = y == each - 1
             spans: list[Span] = [
                 (f"{gpu.gpu:>2} " if last else "   ", "strong"),
                 (text, main.style),
-                (right(percent(latest, digits=0), 5) if last else fit("", 5), main.style),
+                (right(percent(latest, digits=0), 5) if last else "     ", main.style),
             ]
             lines.append(clip(spans, width))
     if axis:
@@ -197,6 +221,11 @@ def _rows(
 
 class ActivityPanel(Lines):
     """The GPU's use over the last minutes; a missing reading is a gap."""
+
+    def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's word
+        """Nothing was drawn yet."""
+        super().__init__(ascii_only=ascii_only, id=id)
+        self._graphs = Graphs()
 
     def made_of(self, frame: Frame) -> object:
         """See `Lines`."""
@@ -212,4 +241,4 @@ class ActivityPanel(Lines):
 
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         """See `draw_activity`."""
-        return draw_activity(frame, width, height)
+        return draw_activity(frame, width, height, self._graphs)

@@ -68,6 +68,9 @@ CLASS_TITLES: Mapping[str, str] = dict(
     )
 )
 
+BARS = {style: f"{style}-bar" for style in STYLES}
+"""The style of the bar beside a figure of a style."""
+
 WIDE = 150  # cells from which names are whole and panels stand beside each other
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 LEVELS = " ▁▂▃▄▅▆▇█"
@@ -317,6 +320,7 @@ def beside(left: Sequence[Span], right_spans: Sequence[Span], width: int) -> Lin
     return (*clip(left, width - used), *right_spans)
 
 
+@lru_cache(maxsize=64)
 def title(name: str, width: int, *, detail: str = "", end: str = "", focused: bool = False) -> Line:
     """A panel's first line: its name, what it shows, a rule, and a remark at the end."""
     head = name if width_of(name) <= width else fit(name, width)
@@ -348,9 +352,13 @@ def bar(share_pct: float | None, width: int, style: str) -> Span:
     eighths = round(max(0.0, min(100.0, share_pct)) / 100.0 * width * 8)
     if eighths == 0 and share_pct > 0:
         eighths = 1
+    return _bar(eighths, width), BARS[style]
+
+
+@lru_cache(maxsize=4096)
+def _bar(eighths: int, width: int) -> str:
     full, part = divmod(eighths, 8)
-    text = "█" * full + (EIGHTHS[part] if part else "")
-    return (text + " " * (width - len(text)), f"{style}-bar")
+    return ("█" * full + (EIGHTHS[part] if part else "")).ljust(width)
 
 
 def stacked(shares_pct: Mapping[str, float], width: int) -> Line:
@@ -358,12 +366,20 @@ def stacked(shares_pct: Mapping[str, float], width: int) -> Line:
     if width <= 0:
         return ()
     total = sum(shares_pct.values()) or 1.0
-    exact = {name: shares_pct.get(name, 0.0) / total * width for name in TIME_CLASSES}
-    cells = {name: int(cells + 1e-9) for name, cells in exact.items()}
-    by_remainder = sorted(exact, key=lambda name: exact[name] - cells[name], reverse=True)
-    for name in by_remainder[: width - sum(cells.values())]:
-        cells[name] += 1
-    return tuple((CLASS_GLYPHS[name] * count, name) for name, count in cells.items() if count)
+    exact = [shares_pct.get(name, 0.0) / total * width for name in TIME_CLASSES]
+    counts = [int(cells + 1e-9) for cells in exact]
+    missing = width - sum(counts)
+    if missing > 0:
+        rest = [cells - count for cells, count in zip(exact, counts, strict=True)]
+        for at in sorted(range(len(rest)), key=rest.__getitem__, reverse=True)[:missing]:
+            counts[at] += 1
+    return tuple(
+        [
+            (CLASS_GLYPHS[name] * count, name)
+            for name, count in zip(TIME_CLASSES, counts, strict=True)
+            if count
+        ]
+    )
 
 
 @lru_cache(maxsize=64)
@@ -387,6 +403,11 @@ def graph(history: Sequence[float | None], width: int, height: int) -> tuple[str
         return ()
     shown = history[-width:]
     first = next((at for at, share_pct in enumerate(shown) if share_pct is not None), len(shown))
+    return tuple([row.rjust(width) for row in _columns(shown[first:], height)])
+
+
+def _columns(shares_pct: Sequence[float | None], height: int) -> list[str]:
+    """A column a share, as rows of text from the top."""
     steps = 8 * height
     scale = steps / 100.0
     levels = [
@@ -397,11 +418,39 @@ def graph(history: Sequence[float | None], width: int, height: int) -> tuple[str
         else steps
         if share_pct >= 100
         else int(share_pct * scale + 0.5) or 1
-        for share_pct in shown[first:]
+        for share_pct in shares_pct
     ]
-    return tuple(
-        "".join([row[level] for level in levels]).rjust(width) for row in _graph_rows(height)
-    )
+    return ["".join([row[level] for level in levels]) for row in _graph_rows(height)]
+
+
+FRESH = 30  # seconds that a log may still add to; what lies before them has hardly ever changed
+
+
+class Graphs:
+    """Graphs as they were drawn last: one that has gone on by a second is moved, not made anew."""
+
+    def __init__(self) -> None:
+        """None was drawn yet."""
+        self._drawn: dict[object, tuple[int, Sequence[float | None], tuple[str, ...]]] = {}
+
+    def rows(
+        self, of: object, history: Sequence[float | None], width: int, height: int
+    ) -> tuple[str, ...]:
+        """See `graph`; `of` is what the history is of."""
+        shown = history[-width:] if width > 0 else ()
+        before, old, rows = self._drawn.get(of, (0, (), ()))
+        if before != height:
+            old = ()
+        elif shown == old:
+            return rows
+        begun = len(shown) == len(old) == width and shown[0] is not None
+        if begun and width > FRESH and shown[: -FRESH - 1] == old[1:-FRESH]:
+            fresh = _columns(shown[-FRESH - 1 :], height)
+            rows = tuple([row[1:-FRESH] + new for row, new in zip(rows, fresh, strict=True)])
+        else:
+            rows = graph(history, width, height)
+        self._drawn[of] = height, shown, rows
+        return rows
 
 
 def count(number: int) -> str:

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from cuzktop.frame import Frame, Gpu, Holding, Lock
 from cuzktop.tui.messages import ViewWanted
-from cuzktop.tui.widgets.cells import Line, Span, clean, clip, fit, label, right, title, width_of
+from cuzktop.tui.widgets.cells import (
+    Line,
+    clean,
+    clip,
+    fit,
+    label,
+    line_width,
+    right,
+    title,
+    width_of,
+)
 from cuzktop.tui.widgets.empty import reason, sentence
 from cuzktop.tui.widgets.lines import Lines
 from cuzktop.units import duration
@@ -108,19 +119,40 @@ def _row(
     width: int,
     longest: int,
 ) -> Line:
-    worker = "w?" if holding.worker is None else f"w{holding.worker}"
-    since = mark + duration(holding.since_ms)
+    who = _who(
+        head, glyph, holding.worker, holding.job, holding.partition, word, style, width, longest
+    )
+    since = (right(mark + duration(holding.since_ms), 6), style if glyph == "●" else "text")
+    left = width - line_width(who) - 6
+    if left < 0:
+        return clip((*who, since), width)
+    return (*who, since, (" " * left, "text")) if left else (*who, since)
+
+
+@lru_cache(maxsize=256)
+def _who(
+    head: str,
+    glyph: str,
+    number: int | None,
+    job: str,
+    partition: int | None,
+    word: str,
+    style: str,
+    width: int,
+    longest: int,
+) -> Line:
+    """All of a row but the time; remembered, for that alone changes from picture to picture."""
+    worker = "w?" if number is None else f"w{number}"
     start = f"{' ' if head else ''}{glyph} {worker:<2} "
     word_width = 10 if width >= 38 else min(10, max(0, width - 26))
     room = width - width_of(head) - width_of(start) - word_width - 6
-    spans: list[Span] = [
+    spans = (
         (head, "strong"),
         (start, style),
-        (label(holding.job, holding.partition, max(0, min(room, longest))), "text"),
+        (label(job, partition, max(0, min(room, longest))), "text"),
         (" " + fit(word, word_width - 1) if word_width else "", style),
-        (right(since, 6), style if glyph == "●" else "text"),
-    ]
-    return clip(spans, width)
+    )
+    return tuple([span for span in spans if span[0]])
 
 
 class LockPanel(Lines):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from cuzktop.frame import Frame, Synthesis
 from cuzktop.tui.messages import ViewWanted
 from cuzktop.tui.widgets.cells import (
@@ -22,6 +24,7 @@ from cuzktop.tui.widgets.lines import Lines
 from cuzktop.units import age, duration
 
 LATE = 1.25  # times the usual: beyond the spread that syntheses of one kind have on a calm box
+BLANK = (" ", "text")
 COLUMN = 38  # cells that one synthesis needs with its label, gauge and age
 
 
@@ -97,24 +100,43 @@ def _strip(running: tuple[Synthesis, ...], width: int) -> Line:
     return clip(spans, width)
 
 
-def _gauge(synthesis: Synthesis, width: int, longest: int) -> list[Span]:
-    expected_ms = synthesis.expected_ms
+def _gauge(synthesis: Synthesis, width: int, longest: int) -> Line:
+    expected_ms, elapsed_ms = synthesis.expected_ms, synthesis.elapsed_ms
     late = is_late(synthesis)
-    share = None if not expected_ms else 100 * synthesis.elapsed_ms / expected_ms
-    words = age(synthesis.elapsed_ms)
+    name, gauge_width, words = _beside_gauge(
+        synthesis.job,
+        synthesis.partition,
+        elapsed_ms // 1000,
+        expected_ms,
+        width,
+        longest,
+        late=late,
+    )
+    share = None if not expected_ms else 100 * elapsed_ms / expected_ms
+    return (name, BLANK, bar(share, gauge_width, "late" if late else "synth"), words)
+
+
+@lru_cache(maxsize=256)
+def _beside_gauge(
+    job: str,
+    partition: int | None,
+    elapsed_s: float,
+    expected_ms: float | None,
+    width: int,
+    longest: int,
+    *,
+    late: bool,
+) -> tuple[Span, int, Span]:
+    """What stands before a gauge, its width, and what stands behind it, for a second each."""
+    words = age(1000 * elapsed_s)
     if expected_ms:
         words += f"/{age(1000 * round(expected_ms / 1000))}"
     words = right(words, 8) + ("!" if late else " ")
-    style = "late" if late else "synth"
     least = max(4, (width - 12) // 4) if width >= 30 else 0
     room = max(0, min(longest, width - 2 - least - width_of(words)))
     gauge_width = min(30, max(least, width - 3 - room - width_of(words))) if least else 0
-    return [
-        (label(synthesis.job, synthesis.partition, room), "text"),
-        (" ", "text"),
-        bar(share, gauge_width, style),
-        (fit(words, max(0, width - 1 - room - gauge_width)), style if late else "text"),
-    ]
+    behind = fit(words, max(0, width - 1 - room - gauge_width))
+    return (label(job, partition, room), "text"), gauge_width, (behind, "late" if late else "text")
 
 
 def _queue(frame: Frame, width: int) -> Line:
