@@ -48,8 +48,8 @@ def percent(share_pct: float | None, *, digits: int = 1) -> str:
     """`share_pct` with one decimal and no sign: 45.1, 100."""
     if share_pct is None:
         return UNKNOWN
-    text = f"{share_pct:.{digits}f}"
-    return "100" if text.startswith("100.0") else text
+    text = f"{share_pct:.1f}" if digits == 1 else f"{share_pct:.{digits}f}"
+    return "100" if share_pct > 99.9 and text.startswith("100.0") else text
 
 
 def size(count_bytes: float | None) -> str:
@@ -79,9 +79,10 @@ def shares_to_100(shares_pct: Mapping[str, float], *, digits: int = 1) -> dict[s
     floors = {name: int(share / unit + 1e-9) for name, share in shares_pct.items()}
     wanted = round(sum(shares_pct.values()) / unit)
     short = wanted - sum(floors.values())
-    by_remainder = sorted(
-        floors, key=lambda name: shares_pct[name] / unit - floors[name], reverse=True
-    )
-    for name in by_remainder[: max(0, short)]:
-        floors[name] += 1
-    return {name: round(count * unit, digits) for name, count in floors.items()}
+    if short > 0:
+        by_remainder = sorted(
+            floors, key=lambda name: shares_pct[name] / unit - floors[name], reverse=True
+        )
+        for name in by_remainder[:short]:
+            floors[name] += 1
+    return {name: count / 10**digits for name, count in floors.items()}

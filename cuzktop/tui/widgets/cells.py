@@ -423,7 +423,19 @@ def _columns(shares_pct: Sequence[float | None], height: int) -> list[str]:
     return ["".join([row[level] for level in levels]) for row in _graph_rows(height)]
 
 
-FRESH = 30  # seconds that a log may still add to; what lies before them has hardly ever changed
+FRESH = (3, 30)  # seconds at the end that a measurement, and a log, may still change
+
+
+def _fresh(old: Sequence[float | None], new: Sequence[float | None]) -> int | None:
+    """How many of the latest differ if `new` is `old` a second later; None: it is another one."""
+    if not new or len(old) != len(new) or (new[0] is None) != (old[0] is None):
+        return None
+    for fresh in FRESH:
+        # Behind a reading, what wasn't read is a gap; before the first, it is blank.
+        behind_one = fresh < len(new) - 2 and new[-fresh - 2] is not None
+        if behind_one and new[: -fresh - 1] == old[1:-fresh]:
+            return fresh
+    return None
 
 
 class Graphs:
@@ -443,10 +455,10 @@ class Graphs:
             old = ()
         elif shown == old:
             return rows
-        begun = len(shown) == len(old) == width and shown[0] is not None
-        if begun and width > FRESH and shown[: -FRESH - 1] == old[1:-FRESH]:
-            fresh = _columns(shown[-FRESH - 1 :], height)
-            rows = tuple([row[1:-FRESH] + new for row, new in zip(rows, fresh, strict=True)])
+        fresh = _fresh(old, shown)
+        if fresh is not None:
+            latest = _columns(shown[-fresh - 1 :], height)
+            rows = tuple([row[1:-fresh] + new for row, new in zip(rows, latest, strict=True)])
         else:
             rows = graph(history, width, height)
         self._drawn[of] = height, shown, rows

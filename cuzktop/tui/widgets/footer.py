@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from textual.reactive import var
 
 from cuzktop.frame import Frame
@@ -26,6 +28,7 @@ FACTS = (
 )
 """How the source is shown as it gets narrow: cells of its path, long words, counts of lines."""
 
+OTHERS: Line = ((f" 1-{len(VIEWS)}", "key"), (" views", "muted"))
 TITLES = {name: title for name, title, _says in VIEWS}
 
 
@@ -46,6 +49,38 @@ def draw_footer(
     """
     if width <= 0:
         return []
+    badge, left = _keys(view, behind, deck, wide=width >= 100, slim=width < 40)
+    if said:
+        words = f" {clean(said)} "
+        while left and line_width((*badge, *left)) + width_of(words) > width:
+            left = left[:-2]
+        room = width - line_width((*badge, *left))
+        return [beside((*badge, *left), [(fit(words, min(room, width_of(words))), "warn")], width)]
+    # In the first view it is news that there are others; in the others their own keys are.
+    left = (*badge, *OTHERS, *left) if view == "overview" else (*badge, *left, *OTHERS)
+    used = line_width(left)
+    for path_room, long_words, counts in FACTS:
+        for own in OWN:
+            facts = _facts(
+                frame, path_room, interval_s, long_words=long_words, counts=counts, own=own
+            )
+            if used + line_width(facts) <= width:
+                return [beside(left, facts, width)]
+    least = len(badge) + 4
+    while len(left) > least and line_width(left) + line_width(facts) > width:
+        left = left[:-2]
+    for own in OWN:  # what is left beside a key that had to go
+        longer = _facts(frame, FACTS[-1][0], interval_s, long_words=False, counts=False, own=own)
+        if line_width(left) + line_width(longer) <= width:
+            return [beside(left, longer, width)]
+    while facts and line_width(left) + line_width(facts) > width:
+        facts = facts[1:]
+    return [beside(left, facts, width)]
+
+
+@lru_cache(maxsize=16)
+def _keys(view: str, behind: int | None, deck: str, *, wide: bool, slim: bool) -> tuple[Line, Line]:
+    """What stands at the left end, and the keys behind it."""
     number = NUMBERS[view]
     left: list[Span] = []
     shown = [
@@ -62,39 +97,14 @@ def draw_footer(
         ]
         left = [*spans, *left] if paused else [*left, *spans]
     name = f"{number} {TITLES[view]}"
-    badge: list[Span] = [(f" {name} " if width >= 100 else name, "badge-quiet")]
+    badge: list[Span] = [(f" {name} " if wide else name, "badge-quiet")]
     if behind is not None:
         badge = [(f" PAUSED +{behind} events ", "badge-pause"), (f" {number}", "muted"), *badge[1:]]
     if deck:
         badge = [(f" {clean(deck)} ", "badge-pause"), (" ", "muted"), *badge]
-    if width < 40:
+    if slim:
         badge = badge[:1] if behind is not None or deck else [(f" {number} ", "badge-quiet")]
-    if said:
-        words = f" {clean(said)} "
-        while left and line_width((*badge, *left)) + width_of(words) > width:
-            left = left[:-2]
-        room = width - line_width((*badge, *left))
-        return [beside((*badge, *left), [(fit(words, min(room, width_of(words))), "warn")], width)]
-    views: list[Span] = [(f" 1-{len(VIEWS)}", "key"), (" views", "muted")]
-    # In the first view it is news that there are others; in the others their own keys are.
-    left = [*badge, *views, *left] if view == "overview" else [*badge, *left, *views]
-    for path_room, long_words, counts in FACTS:
-        for own in OWN:
-            facts = _facts(
-                frame, path_room, interval_s, long_words=long_words, counts=counts, own=own
-            )
-            if line_width(tuple(left)) + line_width(tuple(facts)) <= width:
-                return [beside(left, facts, width)]
-    least = len(badge) + 4
-    while len(left) > least and line_width(tuple(left)) + line_width(tuple(facts)) > width:
-        left = left[:-2]
-    for own in OWN:  # what is left beside a key that had to go
-        longer = _facts(frame, FACTS[-1][0], interval_s, long_words=False, counts=False, own=own)
-        if line_width(tuple(left)) + line_width(tuple(longer)) <= width:
-            return [beside(left, longer, width)]
-    while facts and line_width(tuple(left)) + line_width(tuple(facts)) > width:
-        facts = facts[1:]
-    return [beside(left, facts, width)]
+    return tuple(badge), tuple(left)
 
 
 def _facts(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import groupby
 
 from cuzktop.frame import Frame, JobRow
@@ -99,6 +100,7 @@ def draw_jobs(frame: Frame, width: int, height: int) -> list[Line]:
     return lines[:height]
 
 
+@lru_cache(maxsize=16)
 def _legend(room: int) -> str:
     """What the cells mean, as far as there is room: of all, or of those on their way."""
     words = "  ".join(f"{glyph} {name}" for glyph, _style, name in CELLS.values())
@@ -106,20 +108,23 @@ def _legend(room: int) -> str:
     return words if width_of(words) <= room else short if width_of(short) <= room else ""
 
 
-def _job(job: JobRow, name_width: int, cells: int, width: int) -> Line:
-    over = is_over(job)
-    spans: list[Span] = [
-        (
-            label(job.job, None, name_width, job.attempt),
-            "error" if job.failed else "muted" if over else "text",
-        ),
-        (" ", "text"),
-    ]
-    states = job.states[:cells]
-    for state, run in groupby(states):
+@lru_cache(maxsize=128)
+def _cells(
+    job: str, attempt: int, states: tuple[str, ...], style: str, name_width: int, cells: int
+) -> Line:
+    """A job's name and its partitions: neither grows older from picture to picture."""
+    spans: list[Span] = [(label(job, None, name_width, attempt), style), (" ", "text")]
+    for state, run in groupby(states[:cells]):
         cell, cell_style, _name = CELLS.get(state, ("?", "warn", state))
         spans.append((cell * len(list(run)), cell_style))
     spans.append((" " * (cells - len(states)), "text"))
+    return tuple([span for span in spans if span[0]])
+
+
+def _job(job: JobRow, name_width: int, cells: int, width: int) -> Line:
+    over = is_over(job)
+    style = "error" if job.failed else "muted" if over else "text"
+    spans = list(_cells(job.job, job.attempt, job.states, style, name_width, cells))
     total = "?" if job.total is None else str(job.total)
     spans.append((right(f"{job.done}/{total}", 6), "text"))
     spans.append((right(age(job.age_ms), 6), "muted"))

@@ -60,7 +60,10 @@ class Lines(Widget):
     def show(self, frame: Frame, brush: Brush | None = None) -> None:
         """Draw a new frame if it can be seen and tells this panel something new."""
         self.frame = frame
-        if self._shape is None or self.made_of(frame) != self._made_of:
+        made_of = self.made_of(frame)
+        told_something = made_of != self._made_of
+        self._made_of = made_of
+        if told_something or self._shape is None:
             self.redraw(brush)
 
     def redraw(self, brush: Brush | None = None) -> None:
@@ -119,7 +122,6 @@ class Lines(Widget):
         lines.extend([((" " * width, "text"),)] * (height - len(lines)))
         self._lines = lines
         self._shape = width, height
-        self._made_of = self.made_of(self.frame)
 
     def render_line(self, y: int) -> Strip:
         """One row as a strip, in the colours of the style sheet."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import ClassVar
 
 from textual import events
@@ -124,30 +125,60 @@ def _head(shape: Shape, width: int, *, focused: bool) -> Line:
     return clip(head, width)
 
 
-@lru_cache(maxsize=512)
+_STAGES = tuple(column.name for column in COLUMNS)
+_SHOWN = attrgetter(
+    "job",
+    "partition",
+    "attempt",
+    "state",
+    "worker",
+    "gpu",
+    "derived",
+    "attribution",
+    *_STAGES,
+)
+
+
 def _row(row: PartitionRow, width: int, *, several: bool) -> Line:
-    """One partition's line; remembered by the row itself, for a finished one never changes."""
+    """One partition's line; remembered by what it shows, for few change once they are there."""
+    return _line(*_SHOWN(row), width=width, several=several)
+
+
+@lru_cache(maxsize=512)
+def _line(
+    job: str,
+    partition: int | None,
+    attempt: int,
+    state: str,
+    worker: int | None,
+    gpu: int | None,
+    derived: tuple[str, ...],
+    attribution: str,
+    *values: int | None,
+    width: int,
+    several: bool,
+) -> Line:
     shape = shape_of(width, several=several)
-    glyph, style, _name = CELLS.get(row.state, ("?", "warn", row.state))
-    worker = count(row.worker)
+    glyph, style, _name = CELLS.get(state, ("?", "warn", state))
     spans: list[Span] = [
-        (label(row.job, row.partition, shape.name, row.attempt), "text"),
-        (right(worker, 3), "muted"),
+        (label(job, partition, shape.name, attempt), "text"),
+        (right(count(worker), 3), "muted"),
     ]
     if shape.gpu:
-        spans.append((right(count(row.gpu), 4), "muted"))
+        spans.append((right(count(gpu), 4), "muted"))
+    figures = dict(zip(_STAGES, values, strict=True))
     for column in shape.columns:
-        value = column.value(row)
-        mark = "~" if value is not None and column.name in row.derived else ""
+        value = figures[column.name]
+        mark = "~" if value is not None and column.name in derived else ""
         spans.append(
             (
                 right(mark + duration(value), shape.column),
                 "muted" if value is None else column.style,
             )
         )
-    mark = MARKS.get(row.attribution, " ")
+    mark = MARKS.get(attribution, " ")
     if shape.words:
-        spans += [(f"  {glyph} {fit(row.state, 7)}", style), (f"{mark}", "muted")]
+        spans += [(f"  {glyph} {fit(state, 7)}", style), (f"{mark}", "muted")]
     else:
         spans += [(f" {glyph}", style), (mark, "muted")]
     return clip(spans, width)
