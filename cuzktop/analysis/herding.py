@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from math import ceil
 from typing import Final
 
 from cuzktop.analysis.inflation import Flights, in_order
@@ -111,7 +112,7 @@ def waves_of(starved: Sequence[Span], beat: Rhythm, *, span_ms: float | None = N
     """Do syntheses of this rhythm end in waves at the ends of the starved gaps? See `waves`."""
     usual, ends, in_flight = beat.usual_ms, beat.ends, beat.in_flight
     total = sum(hi - lo for lo, hi in starved)
-    size = int(max(WAVE_MIN, (in_flight or 0) / 2))
+    size = max(WAVE_MIN, ceil((in_flight or 0) / 2))
     if usual is None or total <= 0:
         return Waves(share=0.0, size=size, median_synth_ms=usual, in_flight=in_flight)
     reach = WAVE_SPREAD * usual

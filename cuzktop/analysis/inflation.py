@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate, groupby, islice
 from operator import le
@@ -94,19 +93,23 @@ class Flights:
         return (begun - ended) * at_ms - (self._starts_sum.of(begun) - self._ends_sum.of(ended))
 
     def usual(self) -> float | None:
-        """The median over the instants just before a synthesis ends."""
-        count = len(self.ends)
-        if not count:
-            return None
-        before: Counter[int] = Counter()  # how often so many were in flight
+        """The median over the time from the first start or end to the last end."""
+        held: dict[int, float] = {}  # how long so many were in flight
         begun, starts = 0, self._starts
-        for index, at in enumerate(self.ends):
-            while begun < len(starts) and starts[begun] <= at:
+        clock = min([*starts[:1], *self.ends[:1]], default=0.0)
+        for index, end in enumerate(self.ends):
+            while begun < len(starts) and starts[begun] <= end:
+                at = starts[begun]
+                number = begun - index + self._missing
+                held[number] = held.get(number, 0.0) + at - clock
+                clock = at
                 begun += 1
-            before[begun - index + self._missing] += 1
-        half = (count + 1) // 2
-        for number in sorted(before):
-            half -= before[number]
+            number = begun - index + self._missing
+            held[number] = held.get(number, 0.0) + end - clock
+            clock = end
+        half = sum(held.values()) / 2
+        for number in sorted(held):
+            half -= held[number]
             if half <= 0:
                 return float(number)
         return None

@@ -122,6 +122,15 @@ def test_a_wave_is_half_of_the_syntheses_in_flight(count: int, share: float) -> 
     assert found.share == share
 
 
+def test_half_of_an_odd_number_is_more_than_the_next_number_below() -> None:
+    """Of seventeen in flight, eight are not half."""
+    starts = [0.0] * 17
+    ends = [5000.0] * 8 + [9000.0] * 9
+    found = waves([(4500, 5000)], starts, ends, [5000.0] * 17)
+    assert found.size == 9
+    assert found.share == 0
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 200), st.integers(1, 40)), max_size=8),
     st.lists(st.integers(0, 250), max_size=20),

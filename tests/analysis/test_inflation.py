@@ -180,3 +180,14 @@ def test_the_bus_and_shootdowns_are_told_where_they_were_read() -> None:
     assert "2500000 TLB shootdowns a second interrupt every core" in said
     calm = pressure(Host(psi_cpu_pct=5.0, tlb_shootdowns_per_s=20_000.0))
     assert "TLB" not in calm
+
+
+def test_what_is_usually_in_flight_is_a_median_over_time() -> None:
+    """Eight for nine seconds, then they end one after another within one: eight are usual."""
+    flights = Flights([0.0] * 8, [9000.0 + 125 * n for n in range(1, 9)])
+    assert flights.usual() == 8
+    # Two go on for half a minute.
+    longer = Flights([0.0] * 10, [9000.0 + 125 * n for n in range(1, 9)] + [40_000.0] * 2)
+    assert longer.usual() == 2
+    assert Flights([], []).usual() is None
+    assert Flights([5000.0], [9000.0, 10_000.0], flying=1).usual() == 3
