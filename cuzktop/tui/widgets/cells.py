@@ -183,7 +183,7 @@ def _tail(text: str, width: int) -> str:
     return " " * (width - cell_len(kept)) + kept
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)  # several screens full; of a day there would be thousands
 def label(job: str, partition: int | None, width: int, attempt: int = 1) -> str:
     """`job/partition` in exactly `width` cells.
 

@@ -144,7 +144,7 @@ def _row(row: PartitionRow, width: int, *, several: bool) -> Line:
     return _line(*_SHOWN(row), width=width, several=several)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)  # a screen full
 def _line(
     job: str,
     partition: int | None,
