@@ -299,35 +299,47 @@ class Attributor:
         return True
 
     def _settle_plainly(self, ripe: Sequence[Call], ended: Sequence[Call]) -> bool:
-        """Give a call its only choice of lines if nobody else wants them.
+        """Give calls their only choices of lines if nobody else wants them.
 
         False if there is more to weigh.
         """
-        if len(ripe) > 1 or self._lost or self._ghosts:
+        if self._lost or self._ghosts:
             return False
-        call = ripe[0]
-        if len(call.chains) != 1 or len(call.cpu_options) != 1 or call.failed:
-            return False
+        held: list[Hold] = []
+        for call in ripe:
+            hold = self._plain_hold(call, ended)
+            if hold is None or (held and overlaps(hold, held)):
+                return False
+            held.append(hold)
+        for call in ripe:
+            self._own_chain(call, Verdict(call.chains[0], HORIZON, None))
+        for call in ripe:
+            self._own_cpu(call, Verdict(call.cpu_options[0], HORIZON, None))
+        return True
+
+    def _plain_hold(self, call: Call, ended: Sequence[Call]) -> Hold | None:
+        """When the call had the lock, if it has one choice of lines and nobody else wants them."""
+        if len(call.chains) != 1 or not call.cpu_options or call.failed:
+            return None
         chain, cpu = call.chains[0], call.cpu_options[0]
+        if len(call.cpu_options) > 1 and call.cpu_options[1].cost <= cpu.cost + HORIZON:
+            return None
         wanted = {*chain.lines, *cpu.lines}
         if None in wanted or chain.hold is None:
-            return False
+            return None
         for line in wanted:
             if line is not None and line.owned:
-                return False
+                return None
         for other in ended:
             if other is not call:
                 for option in other.chains:
                     if not wanted.isdisjoint(option.lines):
-                        return False
+                        return None
                 for option in other.cpu_options:
                     if not wanted.isdisjoint(option.lines):
-                        return False
-        if overlaps(chain.hold, self._holds.get(call.lock, ())):
-            return False
-        self._own_chain(call, Verdict(chain, HORIZON, None))
-        self._own_cpu(call, Verdict(cpu, HORIZON, None))
-        return True
+                        return None
+        holds = self._holds.get(call.lock)
+        return None if holds and overlaps(chain.hold, holds) else chain.hold
 
     def _supported(
         self, call: Call, chains: list[Option]
