@@ -6,7 +6,10 @@ a second runs all of it on cold caches. A lock is waited for in C.
 
 from __future__ import annotations
 
+import contextlib
 import threading
+
+FOR_EVER_S = -1  # as a lock has it
 
 
 class Bell:
@@ -19,10 +22,8 @@ class Bell:
 
     def ring(self) -> None:
         """Wake who waits. Any thread may."""
-        try:  # noqa: SIM105 (loaded at start: contextlib isn't otherwise)
+        with contextlib.suppress(RuntimeError):  # it rings already
             self._silence.release()
-        except RuntimeError:  # it rings already
-            pass
 
     def wait(self, timeout_s: float) -> bool:
         """Sleep so long, or until it rings; whether it rang."""
@@ -44,6 +45,6 @@ class End(threading.Event):
 
     def wait(self, timeout: float | None = None) -> bool:
         """See `threading.Event`."""
-        if self._bell.wait(-1 if timeout is None else timeout):
+        if self._bell.wait(FOR_EVER_S if timeout is None else max(0.0, timeout)):
             self._bell.ring()  # for the next who waits
         return self.is_set()
