@@ -648,11 +648,11 @@ class TracingReader:
         level = line[41:46] if coloured else line[28:33]
         if level in QUIET:
             if coloured:
-                if line[_WANTED_AT] not in self._wanted:
-                    return None
                 if line.startswith(_ENGINE_ANSI, 51):
                     head = line[_ENGINE_MESSAGE_AT]
                     key = _ENGINE_KEYS.get(head)
+                elif line[_WANTED_AT] not in self._wanted:
+                    return None
                 else:
                     key = _coloured_key(line)
                     head = b"" if key is None else key[-_MESSAGE_HEAD:]
@@ -665,7 +665,7 @@ class TracingReader:
                 else:
                     key = _plain_key(line[34:])
                     head = b"" if key is None else key[-_MESSAGE_HEAD:]
-            if key not in _RULES:
+            if key is None or key not in _RULES:
                 return None
             if head == _PROVE_STARTED:
                 match = _PROVE_START.search(line, 60)
@@ -679,14 +679,14 @@ class TracingReader:
                         int(prove),
                     )
                     return [_make(ProveStartTimed, figures)]
+            elif self.has_timeline and self._is_told(line, head):
+                return None
             elif key in ONCE:
                 if key in self._seen:
                     return None
                 self._seen.add(key)
                 if key.startswith(PIPELINE):  # it has no other message of interest
                     self._wanted.discard(_PIPELINE_HEAD)
-            elif self.has_timeline and self._is_told(line, head):
-                return None
         return self._whole(line)
 
     def _is_told(self, line: bytes, head: bytes) -> bool:
