@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
-from cuzktop.dataclass import dataclass
 from cuzktop.frame import Frame, Gpu
 from cuzktop.tui.axis import unplaced, waits
 from cuzktop.tui.messages import ViewWanted
@@ -20,8 +20,7 @@ UNOWNED_MS = 20_000.0  # a call that has no lines for so long hardly gets any
 LEAST_CHART = 5  # rows from which a chart of its own is worth its title
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(NamedTuple):
     """One history to draw; `style` is its colour, `title` says what it is and whence."""
 
     gpu: int

@@ -174,6 +174,8 @@ def right(text: str, width: int) -> str:
 
 def _tail(text: str, width: int) -> str:
     """The end of `text` in exactly `width` cells."""
+    if text.isascii() and 0 < width <= len(text):
+        return text[-width:]
     kept, cells = "", 0
     for char in reversed(text):
         cells += cell_len(char)

@@ -46,6 +46,8 @@ LADDER = (
     ("GPU section", "section", "section", "lock_overhead", "lock overhead"),
     ("kernel", "kernel", "kernel", "barrier", "barrier: waits for the CPU"),
 )
+STEP_STYLES = tuple(style for _name, _short, style, *_words in LADDER)
+BLANK, BLANKS = (" ", "text"), ("  ", "text")
 SOURCES = {"utilization.gpu": "util.gpu"}
 SHORT_CLASSES = dict(
     zip(
@@ -199,7 +201,7 @@ def _figures(gpu: Gpu, width: int) -> list[Span]:
     window = gpu.window
     derived = window is not None and window.lock_derived
     spans: list[Span] = []
-    for (_name, _short, style, *_words), share in zip(LADDER, steps(window), strict=True):
+    for style, share in zip(STEP_STYLES, steps(window), strict=True):
         mark = "~" if derived and style == "lock" and share is not None else ""
         tone = "muted" if share is None else "kernel" if style == "kernel" else "text"
         spans.append((right(mark + percent(share), width), tone))
@@ -269,10 +271,10 @@ def _two_tables(frame: Frame, width: int) -> list[Line]:
     lines: list[Line] = [tuple(head)]
     for at, gpu in enumerate(gpus, 1):
         spans: list[Span] = [(f"{gpu.gpu:>2}  ", "strong")]
-        for (_name, _short, style, *_words), figure, share in zip(
-            LADDER, _figures(gpu, 5), steps(gpu.window), strict=True
+        for style, figure, share in zip(
+            STEP_STYLES, _figures(gpu, 5), steps(gpu.window), strict=True
         ):
-            spans += [figure, (" ", "text"), bar(share, column - 8, style), ("  ", "text")]
+            spans += (figure, BLANK, bar(share, column - 8, style), BLANKS)
         if unread:
             spans.append((fit(unread[at] if at < len(unread) else "", measured), "muted"))
         elif gpu.nvml is None:

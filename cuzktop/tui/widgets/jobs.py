@@ -41,10 +41,12 @@ def chosen(jobs: tuple[JobRow, ...], capacity: int) -> list[JobRow]:
     """The jobs to show, in their order: those in flight, then failures, then the newest."""
     if len(jobs) <= capacity:
         return list(jobs)
-    ranks = [(2 if is_over(job) and not job.failed else 1 if job.failed else 0) for job in jobs]
     # Of those in flight the oldest matter; of those that ended the newest.
-    order = sorted(range(len(jobs)), key=lambda at: (ranks[at], at if ranks[at] == 0 else -at))
-    return [jobs[at] for at in sorted(order[:capacity])]
+    order = sorted(
+        (1, -at) if job.failed else (2, -at) if is_over(job) else (0, at)
+        for at, job in enumerate(jobs)
+    )
+    return [jobs[at] for at in sorted(abs(at) for _rank, at in order[:capacity])]
 
 
 def summary(frame: Frame) -> str:

@@ -97,8 +97,7 @@ def draw_partitions(
     if width <= 0 or height <= 0:
         return []
     several = len(frame.gpus) > 1
-    shape = shape_of(width, several=several)
-    lines = [_head(shape, width, focused=focused)]
+    lines = [_head(width, several=several, focused=focused)]
     rows = frame.recent
     if not rows:
         return lines + sentence(reason(frame, "no partition has finished yet"), width, height - 1)
@@ -111,7 +110,8 @@ def draw_partitions(
 
 
 @lru_cache(maxsize=8)
-def _head(shape: Shape, width: int, *, focused: bool) -> Line:
+def _head(width: int, *, several: bool, focused: bool) -> Line:
+    shape = shape_of(width, several=several)
     name = "PARTITION" if shape.name < 26 else "PARTITIONS, newest first"
     style = "key" if focused else "title"
     head: list[Span] = [(fit(name, shape.name), style), (right("w", 3), "muted")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import groupby
 
 from cuzktop.frame import Frame, Synthesis
 from cuzktop.tui.messages import ViewWanted
@@ -43,7 +44,7 @@ def draw_syntheses(frame: Frame, width: int, height: int) -> list[Line]:
     if width <= 0 or height <= 0:
         return []
     running = frame.syntheses
-    late = sum(map(is_late, running))
+    late = sum([is_late(synthesis) for synthesis in running])
     usual = next((s.expected_ms for s in running if s.expected_ms is not None), None)
     if blind(frame) and not running:
         why = reason(frame, "none")
@@ -90,12 +91,12 @@ def _strip(running: tuple[Synthesis, ...], width: int) -> Line:
     words = f"  {age(youngest)} to {age(oldest)} old"
     room = max(1, width - width_of(words))
     spans: list[Span] = []
-    for synthesis in running[:room]:
-        if synthesis.expected_ms:
-            level = max(1, min(8, round(8 * synthesis.elapsed_ms / synthesis.expected_ms)))
-        else:
-            level = 1
-        spans.append((LEVELS[level], "late" if is_late(synthesis) else "synth"))
+    for late, some in groupby(running[:room], key=is_late):
+        levels = [
+            round(8 * one.elapsed_ms / one.expected_ms) if one.expected_ms else 1 for one in some
+        ]
+        text = "".join([LEVELS[max(1, min(8, level))] for level in levels])
+        spans.append((text, "late" if late else "synth"))
     spans.append((words, "muted"))
     return clip(spans, width)
 
