@@ -295,9 +295,9 @@ class CuzktopApp(App[None]):
         """Whether panels may write to the terminal themselves: nothing lies over them."""
         return (
             self._running
+            and not self._batch_count
             and not self.is_headless
             and not self.is_inline
-            and not self._batch_count
             and len(self.screen_stack) == 1
         )
 
@@ -402,11 +402,9 @@ class CuzktopApp(App[None]):
 
     def search_themes(self) -> None:
         """Let the user find a theme by its name."""
-        from textual.theme import ThemeProvider  # noqa: PLC0415 - the picture goes before it
+        from cuzktop.tui.commands import Commands, Themes  # noqa: PLC0415 - the picture goes before it
 
-        from cuzktop.tui.commands import Commands  # noqa: PLC0415 - the picture goes before it
-
-        self.push_screen(Commands([ThemeProvider], placeholder="Search for themes"))
+        self.push_screen(Commands([Themes], placeholder="Search for themes"))
 
     def action_focus_next(self) -> None:
         """Move the focus to the next panel that takes it."""

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from textual.command import CommandList, CommandPalette
+from textual.theme import ThemeProvider
 from textual.widgets import Input
 
 from cuzktop.tui.closing import Closing
+from cuzktop.tui.themes import THEMES
+
+
+class Themes(ThemeProvider):
+    """The themes that have all of our colours: not those that Textual brings along."""
+
+    @property
+    def commands(self) -> list[tuple[str, Callable[[], None]]]:
+        """Each by its name."""
+        return [(one.name, partial(setattr, self.app, "theme", one.name)) for one in THEMES]
 
 
 class Commands(CommandPalette, Closing[None]):

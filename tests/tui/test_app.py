@@ -677,6 +677,20 @@ async def test_rows_that_move_down_are_moved_by_the_terminal(
             assert screen == drawn_by_textual(app)
 
 
+async def test_a_panel_that_lost_the_focus_looks_as_if_it_had_never_had_it() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(100, 50)) as pilot:
+        await show(pilot, busy())
+        place = table(app).region.y, 0
+        before = drawn_by_textual(app)[place]
+        await pilot.press("j")
+        await pilot.pause()
+        assert drawn_by_textual(app)[place] != before
+        app.query_one(VerdictPanel).focus()
+        await pilot.pause()
+        assert drawn_by_textual(app)[place] == before
+
+
 class FakeDeck:
     """Something that is played, and remembers what was asked of it."""
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from textual.command import CommandList
+
 from cuzktop.dataclass import replace
 from cuzktop.tui.app import CuzktopApp
 from cuzktop.tui.keys import KEYS, VIEWS, markdown_table
+from cuzktop.tui.themes import THEMES
 from cuzktop.tui.views import view_class
 from cuzktop.tui.views.base import Acting
 from cuzktop.tui.widgets.overview import Overview
@@ -54,3 +57,11 @@ def test_windows_fit_the_smallest_usual_terminal() -> None:
     )
     for lines in (help_lines(), verdict_lines(long), alert_lines(long)):
         assert max(map(len, lines)) <= 74  # of 80, without frame and scroll bar
+
+
+async def test_the_palette_offers_the_themes_that_the_key_goes_through() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 40)) as pilot:
+        app.search_themes()
+        await pilot.pause()
+        assert app.screen.query_one(CommandList).option_count == len(THEMES)

@@ -81,14 +81,6 @@ class View(Lines, Acting, can_focus=True):
         """See `Acting`."""
         self.focus()
 
-    def on_focus(self) -> None:
-        """Show that keys come here."""
-        self.redraw()
-
-    def on_blur(self) -> None:
-        """Show that they don't any more."""
-        self.redraw()
-
     @property
     def page(self) -> int:
         """Rows that a page has."""

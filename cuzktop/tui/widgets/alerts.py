@@ -50,6 +50,9 @@ def merged(alerts: Sequence[Alert]) -> list[Told]:
     return newest
 
 
+_merged = lru_cache(maxsize=1)(merged)  # the same alerts come with many frames
+
+
 def _last(one: Told) -> float:
     if one.lasts:
         return -math.inf
@@ -80,7 +83,7 @@ def notice(frame: Frame) -> tuple[str, str, str] | None:
     what is so now.
     """
     now_ms = frame.present_ms
-    news = [one for one in merged(frame.alerts) if _is_news(one, now_ms)]
+    news = [one for one in _merged(frame.alerts) if _is_news(one, now_ms)]
     shown = [one for one in news if one.level != "info"]
     if frame.source.old:
         return _ended(frame, sum(not one.lasts for one in shown))

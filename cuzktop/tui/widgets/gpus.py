@@ -7,6 +7,7 @@ tables, and a block a GPU in which all bars stand under each other on one scale.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from cuzktop.cards import rate
 from cuzktop.cards import title as card_title
@@ -252,15 +253,42 @@ def _holder(gpu: Gpu, width: int) -> list[Span]:
 # ------------------------------------------------------------------------------- two lines a GPU
 
 
+@lru_cache(maxsize=8)
+def _ladder_head(column: int) -> Line:
+    """The ladder's steps over their columns."""
+    head: list[Span] = [("GPU ", "title")]
+    for index, (name, short, *_rest) in enumerate(LADDER):
+        text = name if column >= 14 else short
+        head.append((fit(f"{text} %" if index == 0 else f"≥ {text} %", column), "muted"))
+    return tuple(head)
+
+
+@lru_cache(maxsize=8)
+def _classes_head(width: int, window_s: float) -> tuple[Line, Mapping[str, int], int]:
+    """The classes' names over their figures, the columns of these, and the width of the bar.
+
+    They stand there so that the second table needs no legend.
+    """
+    names = SHORT_CLASSES if width < 110 else CLASS_TITLES
+    gap = 1 if width < 110 else 2
+    columns = {name: width_of(names[name]) + 1 + gap for name in TIME_CLASSES}
+    bar_width = width - 4 - sum(columns.values())
+    words = f"where the last {window_s:.0f} s went, %"
+    if width_of(words) > bar_width:
+        words = f"% of the last {window_s:.0f} s"
+    head: list[Span] = [(fit("    " + words, 4 + bar_width), "muted")]
+    for name in TIME_CLASSES:
+        head.append((" " * gap + CLASS_GLYPHS[name], name))
+        head.append((names[name], "muted"))
+    return clip(head, width), columns, bar_width
+
+
 def _two_tables(frame: Frame, width: int) -> list[Line]:
     gpus = frame.gpus
     wide = width >= 110
     nvml_width, power_width = (20, 22) if wide else (14, 10)
     column = (width - 4 - nvml_width - power_width) // 4
-    head: list[Span] = [("GPU ", "title")]
-    for index, (name, short, *_rest) in enumerate(LADDER):
-        text = name if column >= 14 else short
-        head.append((fit(f"{text} %" if index == 0 else f"≥ {text} %", column), "muted"))
+    head = list(_ladder_head(column))
     measured = width - 4 - 4 * column
     unread = _unread(gpus, measured)
     if unread:
@@ -284,22 +312,11 @@ def _two_tables(frame: Frame, width: int) -> list[Line]:
             spans += _nvml_words(gpu.nvml, nvml_width, mark="≠" if odd else " ")
             spans += _power_words(gpu.nvml, measured - nvml_width)
         lines.append(clip(spans, width))
-    # The classes' names stand over their figures, so that the second table needs no legend.
-    names = SHORT_CLASSES if width < 110 else CLASS_TITLES
     if all(gpu.window is None or gpu.window.time_pct is None for gpu in gpus):
         why = reason(frame, "no bracket in this window yet", timing=True, brief=False)
         return lines + sentence(why, width, len(gpus) + 1)
-    gap = 1 if width < 110 else 2
-    columns = {name: width_of(names[name]) + 1 + gap for name in TIME_CLASSES}
-    bar_width = width - 4 - sum(columns.values())
-    words = f"where the last {frame.window_s:.0f} s went, %"
-    if width_of(words) > bar_width:
-        words = f"% of the last {frame.window_s:.0f} s"
-    head = [(fit("    " + words, 4 + bar_width), "muted")]
-    for name in TIME_CLASSES:
-        head.append((" " * gap + CLASS_GLYPHS[name], name))
-        head.append((names[name], "muted"))
-    lines.append(clip(head, width))
+    classes, columns, bar_width = _classes_head(width, frame.window_s)
+    lines.append(classes)
     for gpu in gpus:
         spans = [(f"{gpu.gpu:>2}  ", "strong")]
         shares = None if gpu.window is None else gpu.window.time_pct

@@ -108,6 +108,11 @@ class Lines(Widget):
         self._styles_cache.set_dirty(Region(0, first, brush.width, rows - first))
         return [*before[:first], *[()] * by, *before[first : rows - by]]
 
+    def watch_has_focus(self, has_focus: bool) -> None:  # noqa: FBT001 - Textual's signature
+        """Show that keys come here, or that they don't any more."""
+        super().watch_has_focus(has_focus)
+        self.redraw()
+
     def draw_anew(self) -> None:
         """Make and refresh all lines, whatever was shown."""
         self._shape = None
