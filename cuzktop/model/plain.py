@@ -202,26 +202,28 @@ def only_preparation(call: Call, chain: Option, tape: Tape) -> Option | None:
     if b_g2 is None or b_g2.owned:
         return None
     figure = b_g2.a
-    bounds = tape.bounds(b_g2)
-    due2 = (lo, ticked)
-    due3 = (lo + figure, hi + figure + 1)
-    late = bounds.lo - due3[1]
+    read = tape.bounds(b_g2)
+    due2, due3 = (lo, ticked), (lo + figure, hi + figure + 1)
+    late = read.lo - due3[1]
     if GRACE_MS < late <= room - hi:  # C2 came as late: their thread began late
+        if late > TICK_MS:  # or C3 did
+            return None
         cost = start_cost(late)
-        due2 = (lo + late, min(room, max(hi, bounds.clock_hi - figure)))
+        due2 = (lo + late, min(room, max(hi, read.clock_hi - figure)))
         due3 = (due2[0] + figure, due2[1] + figure + 1)
     else:
         cost = 0.0
-        if not bounds.lo <= due3[0] <= due3[1] <= bounds.hi:
-            cost = misfit_within(*due3, bounds, print_cost)
+        if not read.lo <= due3[0] <= due3[1] <= read.hi:
+            cost = misfit_within(*due3, read, print_cost)
         due3 = (due3[0], max(due3[1], ticked + figure + 1))
+    cost = setup_cost + prep_cost + cost
     if call.returned is not None:
         finish = Finish(call.end, FINISH_MS, call.returned)
-        cost += finish_cost(finish, min(bounds.hi, max(due3[1] + 1, b_g2.lo)))
-    cost = setup_cost + prep_cost + cost
+        cost += finish_cost(finish, min(read.hi, max(due3[1] + 1, b_g2.lo)))
     if cost >= LISTED - HORIZON:
         return None
-    return _make(Option, (cost, (setup, prep, b_g2), (due1, due2, due3), None, ()))
+    since = (setup.lo, bounds.lo, read.lo)
+    return _make(Option, (cost, (setup, prep, b_g2), (due1, due2, due3), None, since))
 
 
 def _opened(call: Call, take: Line, ntt: Line, barrier: Line, batch: Line, end: Line) -> Window:

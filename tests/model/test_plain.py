@@ -11,6 +11,8 @@ import pytest
 
 from cuzktop.model import attribution
 from cuzktop.model.attribution import Attributor
+from cuzktop.model.chains import printed_chains
+from cuzktop.model.options import Option
 from cuzktop.model.state import Call
 from tests import logsim
 from tests.corelog import report
@@ -55,6 +57,28 @@ def test_a_log_tells_the_same_with_every_call_weighed(
         with monkeypatch.context() as patch:
             weigh_everything(patch)
             assert json.dumps(report(log)) == plainly
+
+
+@pytest.mark.parametrize("damage", ["nothing", "front cut off", "lines lost"])
+def test_what_is_listed_plainly_is_all_that_can_be_listed(
+    damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[Option] = []
+    plainly = Attributor._list_plainly
+
+    def checked(self: Attributor, call: Call) -> bool:
+        plain = plainly(self, call)
+        if plain:
+            assert call.chains == printed_chains(call, self.pools)
+            assert call.cpu_options == self._preparations(call)
+            compared.extend(call.chains)
+        return plain
+
+    monkeypatch.setattr(Attributor, "_list_plainly", checked)
+    for name in ("1x1", "1x2", "2x2"):
+        for seed in range(4):
+            report(DAMAGE[damage](logsim.simulate(replace(LOGS[name], seed=seed))[0]))
+    assert len(compared) > 200
 
 
 def test_nearly_every_call_of_a_sound_log_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
