@@ -459,9 +459,9 @@ class Picture:
         if first is None or not self.model.run.timing_seen:
             return (), ()
         last, begun = int(now // 1000), int(first // 1000)
-        since = int(min([one.begun for one in running], default=now) // 1000)
         kernels = [span for one in running for span in one.kernels]
         locks = [one.lock for one in running if one.lock is not None]
+        since = int(min([now, *[lo for lo, _ in locks]]) // 1000)
         return (
             gpu.kernel_bins.shares(last, HISTORY_S, begun=begun, since=since, spans=kernels),
             gpu.lock_bins.shares(last, HISTORY_S, begun=begun, since=since, spans=locks),

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import accumulate, groupby, islice
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby, islice, repeat
 from operator import le
 from typing import Final, Protocol
 
+from cuzktop.analysis.intervals import Span
 from cuzktop.frame import CpuStage, Host, Inflation, PartitionRow
 from cuzktop.units import duration
 
@@ -80,17 +81,39 @@ class Flights:
 
     def at(self, at_ms: float) -> int:
         """In flight at an instant; one that ends at it is not."""
-        begun = bisect_right(self._starts, at_ms)
-        return max(0, begun - bisect_right(self.ends, at_ms) + self._missing)
+        return self.at_each([at_ms])[0]
+
+    def at_each(self, times: Sequence[float]) -> list[int]:
+        """In flight at each of some instants."""
+        missing = self._missing
+        return [max(0, begun - ended + missing) for begun, ended in self._counts(times)]
 
     def mean(self, lo_ms: float, hi_ms: float) -> float:
         """The time-weighted mean over a span, which is not empty."""
-        area = self._area(hi_ms) - self._area(lo_ms)
-        return max(0.0, area / (hi_ms - lo_ms) + self._missing)
+        return self.mean_each([(lo_ms, hi_ms)])[0]
 
-    def _area(self, at_ms: float) -> float:
-        begun, ended = bisect_right(self._starts, at_ms), bisect_right(self.ends, at_ms)
-        return (begun - ended) * at_ms - (self._starts_sum.of(begun) - self._ends_sum.of(ended))
+    def mean_each(self, spans: Sequence[Span]) -> list[float]:
+        """The time-weighted mean over each of some spans, none of which is empty."""
+        areas = zip(
+            self._areas([lo for lo, _ in spans]), self._areas([hi for _, hi in spans]), strict=True
+        )
+        missing = self._missing
+        return [
+            max(0.0, (upto_hi - upto_lo) / (hi - lo) + missing)
+            for (lo, hi), (upto_lo, upto_hi) in zip(spans, areas, strict=True)
+        ]
+
+    def _counts(self, times: Sequence[float]) -> Iterator[tuple[int, int]]:
+        """How many have begun and how many have ended by each of some instants."""
+        begun = map(bisect_right, repeat(self._starts), times)
+        return zip(begun, map(bisect_right, repeat(self.ends), times), strict=True)
+
+    def _areas(self, times: Sequence[float]) -> list[float]:
+        started, ended = self._starts_sum.of, self._ends_sum.of
+        return [
+            (starts - ends) * at - (started(starts) - ended(ends))
+            for at, (starts, ends) in zip(times, self._counts(times), strict=True)
+        ]
 
     def usual(self) -> float | None:
         """The median over the time from the first start or end to the last end."""
@@ -218,12 +241,16 @@ def pairs(table: CpuTimes, stage: str, flights: Flights) -> list[tuple[int, floa
 
     For a synthesis it is the mean number over its time, itself among them.
     """
+    times = table.times(stage)
+    levels = flights.at_each([at for at, _ in times])
     if stage == "synth_ms":
-        return [
-            (round(flights.mean(at, at + took)) if took > 0 else flights.at(at), took)
-            for at, took in table.times(stage)
+        spans = [(at, at + took) for at, took in times if took > 0]
+        means = iter(flights.mean_each(spans))
+        levels = [
+            round(next(means)) if took > 0 else level
+            for level, (_, took) in zip(levels, times, strict=True)
         ]
-    return [(flights.at(at), took) for at, took in table.times(stage)]
+    return [(level, took) for level, (_, took) in zip(levels, times, strict=True)]
 
 
 def _compared(stage: str, pairs: list[tuple[int, float]]) -> CpuStage | None:

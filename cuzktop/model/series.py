@@ -21,7 +21,7 @@ SPARE_BINS = 100  # beyond those, before the oldest go, many at a time
 LONGEST_PAUSE_MS = 10_000.0  # between two readings that still go along with a span
 SPARE = 100  # readings, beyond those that are kept, before the oldest go
 SAME_ZERO_MS = 50.0
-MOVING = 8  # seconds that a late reading, or a long one, may still change
+MOVING = 4  # seconds that a late reading, or a long one, may still change
 
 
 class Trail(Sequence[T]):
@@ -163,28 +163,34 @@ class Bins:
         """Per cent of each of so many `seconds`, of which `last` is the last; None before `begun`.
 
         `spans` (ms) are counted, too, without being added: they are not over. None of them begins
-        before the second `since`, and what is added later hardly does.
+        before the second `since`; what is added later hardly does.
         """
         if begun != self._begun:
             self._begun, self._shown = begun, Shown(self._share)
         begin = last + 1 - seconds
         since = last if since is None else max(begin, min(since, last))
-        moving = [min(100.0, self._ms.get(at, 0.0) / 10.0) for at in range(since, last + 1)]
+        ms = self._ms
+        moving = [ms.get(at, 0.0) for at in range(since, last + 1)]
         for lo, hi in spans:
             _spread(moving, lo - 1000.0 * since, hi - 1000.0 * since)
-        unseen = min(max(0, begun - since), len(moving))
-        return self._shown.trail(begin, since, (*[None] * unseen, *moving[unseen:]))
+        shown: list[float | None] = [100.0 if one > 1000.0 else one / 10.0 for one in moving]
+        unseen = begun - since
+        if unseen > 0:
+            shown[:unseen] = [None] * min(unseen, len(shown))
+        return self._shown.trail(begin, since, shown)
 
 
-def _spread(shares: list[float], lo: float, hi: float) -> None:
-    """Add a span (ms from the first one's beginning) to shares of seconds."""
+def _spread(ms: list[float], lo: float, hi: float) -> None:
+    """Add a span (ms from the first one's beginning) to milliseconds of seconds."""
     at = max(lo, 0.0)
     while at < hi:
         second = int(at // 1000)
-        if second >= len(shares):
+        if second >= len(ms):
             break
-        edge = min(hi, (second + 1) * 1000.0)
-        shares[second] = min(100.0, shares[second] + (edge - at) / 10.0)
+        edge = (second + 1) * 1000.0
+        if edge > hi:
+            edge = hi
+        ms[second] += edge - at
         at = edge
 
 
