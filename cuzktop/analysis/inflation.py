@@ -68,7 +68,7 @@ class CpuTable:
 class Flights:
     """How many syntheses are in flight, from their starts and ends (offsets in ms)."""
 
-    __slots__ = ("_ends_sum", "_missing", "_starts", "_starts_sum", "ends")
+    __slots__ = ("_answer", "_asked", "_ends_sum", "_missing", "_starts", "_starts_sum", "ends")
 
     def __init__(
         self, starts: Sequence[float], ends: Sequence[float], flying: int | None = None
@@ -78,15 +78,24 @@ class Flights:
         self._starts_sum, self._ends_sum = _Sums(self._starts), _Sums(self.ends)
         before = 0 if flying is None else flying - (len(starts) - len(ends))
         self._missing = max(0, before)  # began before the first of `starts`
+        self._asked: Sequence[float] = ()
+        self._answer: list[int] = []
 
     def at(self, at_ms: float) -> int:
         """In flight at an instant; one that ends at it is not."""
         return self.at_each([at_ms])[0]
 
     def at_each(self, times: Sequence[float]) -> list[int]:
-        """In flight at each of some instants."""
-        missing = self._missing
-        return [max(0, begun - ended + missing) for begun, ended in self._counts(times)]
+        """In flight at each of some instants; asked for the same again, it knows the answer.
+
+        Stages of one call begin together.
+        """
+        if times != self._asked:
+            missing = self._missing
+            counts = self._counts(times)
+            self._asked = times
+            self._answer = [max(0, begun - ended + missing) for begun, ended in counts]
+        return self._answer
 
     def mean(self, lo_ms: float, hi_ms: float) -> float:
         """The time-weighted mean over a span, which is not empty."""
@@ -242,14 +251,10 @@ def pairs(table: CpuTimes, stage: str, flights: Flights) -> list[tuple[int, floa
     For a synthesis it is the mean number over its time, itself among them.
     """
     times = table.times(stage)
-    levels = flights.at_each([at for at, _ in times])
     if stage == "synth_ms":
-        spans = [(at, at + took) for at, took in times if took > 0]
-        means = iter(flights.mean_each(spans))
-        levels = [
-            round(next(means)) if took > 0 else level
-            for level, (_, took) in zip(levels, times, strict=True)
-        ]
+        means = iter(flights.mean_each([(at, at + took) for at, took in times if took > 0]))
+        return [(round(next(means)) if took > 0 else flights.at(at), took) for at, took in times]
+    levels = flights.at_each([at for at, _ in times])
     return [(level, took) for level, (_, took) in zip(levels, times, strict=True)]
 
 

@@ -72,7 +72,7 @@ def live_calls(attributor: Attributor) -> list[LiveCall]:
         found.append(live)
     pools = {
         kind: [line for line in attributor.pools[kind] if not line.owned and line not in used]
-        for kind in KINDS
+        for kind in (C4, C6, C7, C8, C9, C10)
     }
     for call in open_calls:
         bound_entry(call)

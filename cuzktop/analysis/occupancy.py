@@ -109,7 +109,10 @@ class Phases:
                 continue
             self.brackets.append((begun, ended))
             if finished:
-                self.bracket_sum_ms += clipped(begun, ended, start, end)
+                if start <= begun <= ended <= end:
+                    self.bracket_sum_ms += ended - begun
+                else:
+                    self.bracket_sum_ms += clipped(begun, ended, start, end)
                 self.total += 1
                 if tail == tail and batch == batch:  # noqa: PLR0124 (NaN is unknown)
                     self.known += 1
@@ -198,7 +201,13 @@ class Phases:
     def _held_ms(self, end: float) -> float:
         """How long locks were held up to `end`, each by itself."""
         before = self._folded
-        return before.held_ms + sum(clipped(lo, hi, before.until, end) for lo, hi in self.locks)
+        start, held_ms = before.until, before.held_ms
+        for lo, hi in self.locks:
+            if start <= lo <= hi <= end:
+                held_ms += hi - lo
+            else:
+                held_ms += clipped(lo, hi, start, end)
+        return held_ms
 
     def _lock_ms(self, end: float) -> float:
         """How long some lock was held up to `end`."""
@@ -227,7 +236,7 @@ class Phases:
             return Shares(span_ms=0.0), []
         covered = united(self.brackets, self.start, self.end)
         free = gaps(covered, self.start, self.end)
-        starved = shared(free, united(waiting, self.start, self.end))
+        starved = shared(free, united(waiting, self.start, self.end)) if free else []
         bracket_ms = length(covered)
         starved_ms = length(starved)
         percent = 100.0 / span_ms
@@ -288,8 +297,9 @@ class Phases:
     def _before_ms(self, end: float) -> float:
         """Time up to `end` with the lock free and some worker on its way to it."""
         before = self._folded
-        free = gaps(united(self.locks, before.until, end), before.until, end)
-        return before.before_ms + length(shared(united(self.befores, before.until, end), free))
+        befores = united(self.befores, before.until, end)
+        held = shared(befores, united(self.locks, before.until, end))
+        return before.before_ms + length(befores) - length(held)
 
     def bracket_gaps(self) -> tuple[int, float | None]:
         """Number and mean length of the times with no bracket open between two brackets."""

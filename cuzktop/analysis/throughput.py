@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from operator import attrgetter
-from typing import TypeVar
 
-from cuzktop.analysis.inflation import CpuTable
+from cuzktop.analysis.inflation import CPU_STAGES, CpuTable
 from cuzktop.frame import PartitionRow, StageStats
 
 STAGES = (
@@ -29,13 +28,20 @@ STAGES = (
     "bracket_ms",
     "gpu_ms",
 )
-COLD_STAGES = frozenset(STAGES) - {"synth_ms", "queue_ms"}
+EARLY = 2  # of these stages come before the GPU
+COLD_STAGES = frozenset(STAGES[EARLY:])
 """What a GPU's first call distorts: module load, first allocations, the SRS still being read."""
 
 
 COUNTED_AT_A_TIME = 256
 _figures_of = attrgetter(*STAGES)
-T = TypeVar("T")
+_early_of, _late_of = attrgetter(*STAGES[:EARLY]), attrgetter(*STAGES[EARLY:])
+_TIMES = {
+    stage: attrgetter(
+        "kind", "bracket_start_ms" if stage in COLD_STAGES else "synth_start_ms", stage
+    )
+    for stage in CPU_STAGES
+}
 Counts = Mapping[int, int]
 """How often each figure occurred."""
 
@@ -96,44 +102,43 @@ class StageTable:
 class FewStages:
     """What `StageTable` tells, of a few partitions at hand: they are sorted, not counted."""
 
-    __slots__ = ("_cold", "_rows")
+    __slots__ = ("_kind", "_rows", "_warm")
 
     def __init__(self, rows: Iterable[PartitionRow]) -> None:
         """`rows` in the order in which they finished; those that are done count."""
         self._rows = [row for row in rows if row.state == "done"]
-        first: dict[int | None, int] = {}
-        for at, row in enumerate(self._rows):
-            if row.gpu not in first:
-                first[row.gpu] = at
-        self._cold = frozenset(first.values())
+        self._warm: list[PartitionRow] = []  # without each GPU's first
+        seen: set[int | None] = set()
+        for row in self._rows:
+            if row.gpu in seen:
+                self._warm.append(row)
+            else:
+                seen.add(row.gpu)
+        kinds = Counter([row.kind for row in self._rows])
+        self._kind = max(kinds, key=kinds.__getitem__, default=None)  # the commonest
 
     def figures(self) -> tuple[Mapping[str, StageStats], Mapping[str, float]]:
         """Statistics and mean of each stage that has a figure."""
         told: dict[str, StageStats] = {}
         means: dict[str, float] = {}
-        columns = zip(*map(_figures_of, self._rows), strict=True)
+        always = zip(*map(_early_of, self._rows), strict=True)
+        columns = (*always, *zip(*map(_late_of, self._warm), strict=True))
         for stage, column in zip(STAGES, columns, strict=False):
-            known = self._warm(column) if stage in COLD_STAGES else column
-            ordered = sorted([figure for figure in known if figure is not None])
-            if ordered:
-                told[stage] = stats(ordered)
-                means[stage] = sum(ordered) / len(ordered)
+            known = [figure for figure in column if figure is not None]
+            if known:
+                told[stage] = stats(known)
+                means[stage] = sum(known) / len(known)
         return told, means
-
-    def _warm(self, column: Sequence[T]) -> list[T]:
-        return [one for at, one in enumerate(column) if at not in self._cold]
 
     def times(self, stage: str) -> list[tuple[float, float]]:
         """See `CpuTimes`."""
-        kinds = Counter([row.kind for row in self._rows])
-        if not kinds:
-            return []
-        kind = max(kinds, key=kinds.__getitem__)
-        begun = attrgetter("synth_start_ms" if stage == "synth_ms" else "bracket_start_ms")
-        took = attrgetter(stage)
-        rows = self._warm(self._rows) if stage in COLD_STAGES else self._rows
-        times = [(begun(row), took(row)) for row in rows if row.kind == kind]
-        return [one for one in times if None not in one]
+        times = map(_TIMES[stage], self._warm if stage in COLD_STAGES else self._rows)
+        kind = self._kind
+        return [
+            (begun, took)
+            for of, begun, took in times
+            if of == kind and begun is not None and took is not None
+        ]
 
 
 def _stats(counts: Counts) -> StageStats:
