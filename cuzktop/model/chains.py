@@ -25,6 +25,7 @@ PARTIAL_FIT = 4.0  # a line that costs more isn't taken on its own evidence
 KEEP_OPTIONS = 80
 MOST_OPTIONS = 2000  # more are never weighed; then nothing is sure
 KEEP_ALIKE = 8  # of them that end with the same lines
+KEEP_TWINS = 2  # of these that differ in C7 alone
 
 SLACK_COST = (1.5, 0.0, 0.0, 1.5, 3.0, 4.0, 5.0, 6.0)
 """What gpu_total may exceed the sum of its parts by, in ms → cost; 1 and 2 are usual."""
@@ -78,14 +79,23 @@ def printed_chains(call: Call, pools: Pools) -> list[Option]:
 
 
 def _varied(options: Sequence[Option]) -> list[Option]:
-    """The options without most of those that end alike: twins must not crowd out the others."""
-    alike: dict[tuple[Line | None, Line | None], int] = {}
+    """The options without most of those that end alike: twins must not crowd out the others.
+
+    Where no kernel waited, many lines C7 are the same: of options that differ in it alone few are
+    kept, and they don't count.
+    """
+    ends: dict[tuple[Line | None, Line | None], int] = {}
+    alike: dict[tuple[Line | None, ...], int] = {}
     kept: list[Option] = []
     for option in options:
-        key = (option.lines[4], option.lines[5])
-        alike[key] = alike.get(key, 0) + 1
-        if alike[key] <= KEEP_ALIKE:
+        _, ntt, _, batch, end, release = option.lines
+        key = (ntt, batch, end, release)
+        before = alike.get(key, 0)
+        if before == 0:
+            ends[end, release] = ends.get((end, release), 0) + 1
+        if ends[end, release] <= KEEP_ALIKE and before < KEEP_TWINS:
             kept.append(option)
+            alike[key] = before + 1
     return kept
 
 
