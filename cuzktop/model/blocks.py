@@ -119,6 +119,15 @@ class Former:
         # Are the missing lines lost, or do they stand above the end of the block before?
         return any(None not in parts(pools, end, -1, used)[0].lines for end in broken)
 
+    def left_over(self, pools: Pools, before: int) -> list[int]:
+        """The places above `before` of kernels' lines that are in no block: its end is lost."""
+        return [
+            line.seq
+            for kind in (C6, C8)
+            for line in pools[kind]
+            if line.seq < before and not line.owned and line not in self._used
+        ]
+
     def take(self, block: Block) -> None:
         """The block counts as some call's from now on."""
         self._used.update(line for line in block.lines if line is not None)

@@ -49,6 +49,7 @@ KEEP_WAYS = 48  # ways of handing out that are followed at a time
 KEEP_AHEAD = 8  # the same for a picture of the moment
 KEEP_BESIDE = 8  # blocks among whose lines those of the next one can stand
 KEEP_STRAYS = 32
+BEHIND = 3  # so many blocks for each lock after its first line, a block has ended
 KEEP_FAILURES = 16
 END = 1 << 62  # a place of the log that is never reached
 PATIENCE = 3  # a toss-up is settled when so many more blocks than two for each worker have ended
@@ -135,6 +136,7 @@ class Handover:
         self._handed: list[Block] = []  # whose calls aren't all settled
         self._failures: list[Call] = []
         self._past_strays: list[tuple[int, int]] = []  # see `_strays`
+        self._left_over: list[int] = []  # places of kernels' lines whose block's end is lost
         self.doubtful = False  # that all calls take one lock is only likely
         self.known_from = 0  # before that place of the log, calls may be missing
         self.staging_ms = 0.0  # what S20–S27 do under the lock before the block begins
@@ -181,6 +183,16 @@ class Handover:
                 self._failures.extend(call for call in fresh if call.failed)
             self._advance(block)
             self._former.take(block)
+        self._left_over = self._former.left_over(pools, self._all_closed())
+
+    def _all_closed(self) -> int:
+        """The place of the log before which every block has ended that will."""
+        if self.one_lock:
+            return self._former.reached
+        locks = {call.lock for call in self._known}
+        ends = [block.end.seq for block in self._handed]
+        behind = BEHIND * max(1, len(locks))
+        return ends[-behind] if len(ends) >= behind else -1
 
     def _advance(self, block: Block) -> None:
         """Extend every way by one block: it is some call's, or nobody's."""
@@ -343,7 +355,8 @@ class Handover:
             and call not in served
             and (call not in best.open or call.deadline_seq <= frontier)
         ]
-        return [*self._past_strays, *spans, *unserved]
+        loose = [(place, place + 1) for place in self._left_over]
+        return [*self._past_strays, *spans, *unserved, *loose]
 
     def sharpened(self, pools: Pools, calls: Iterable[Call]) -> dict[Call, Block]:
         """The blocks of `calls` made anew, now that it is known better when each began."""
