@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 import os
 import signal
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +22,7 @@ from textual.screen import Screen
 from cuzktop.frame import Frame
 from cuzktop.settings import DEFAULT_INTERVAL_S, Settings
 from cuzktop.tui import preferences
+from cuzktop.tui.bell import Bell
 from cuzktop.tui.driver import ForgivingDriver
 from cuzktop.tui.keys import KEYS
 from cuzktop.tui.messages import (
@@ -131,7 +131,7 @@ class CuzktopApp(App[None]):
         self.deck: Deck | None = None
         self.frame = EMPTY  # what is shown
         self._latest = EMPTY  # what was published last
-        self._call: Callable[[], object] | None = None  # has the latest frame taken up
+        self._bell: Bell | None = None  # has the latest frame taken up
         self._called = False
         self.selected: PartitionKey | None = None
         self._moment: float | None = None  # of what is selected, or the time line's cursor
@@ -194,13 +194,9 @@ class CuzktopApp(App[None]):
 
     async def on_mount(self) -> None:
         """Start what waits for the screen."""
-        self._call = partial(
-            asyncio.get_running_loop().call_soon_threadsafe,
-            self._take_up,
-            context=contextvars.copy_context(),  # in it, Textual finds the app
-        )
+        self._bell = Bell(asyncio.get_running_loop(), self._take_up)
         if self._called:
-            self._call()
+            self._bell.ring()
         if self.on_interval is not None and self.interval_s == self._preferences.interval_s:
             self.on_interval(self.interval_s)
         if self._preferences.view is not None:
@@ -226,7 +222,9 @@ class CuzktopApp(App[None]):
 
     def on_unmount(self) -> None:
         """Give the signals back, and show nothing more."""
-        self._call = None
+        if self._bell is not None:
+            self._bell.close()
+            self._bell = None
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
@@ -257,10 +255,8 @@ class CuzktopApp(App[None]):
         if self._called:
             return
         self._called = True
-        call = self._call
-        if call is not None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended just now
-                call()
+        if (bell := self._bell) is not None:
+            bell.ring()
 
     def _take_up(self) -> None:
         """Draw the latest frame, or while paused count what happened since.
@@ -268,8 +264,6 @@ class CuzktopApp(App[None]):
         Called by the loop itself: a message would go through five times as much of Textual.
         """
         self._called = False
-        if self._call is None:
-            return  # the program is being left
         try:
             if self.paused:
                 self._count_behind()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from cuzktop.frame import Frame, Gpu
@@ -37,27 +38,21 @@ def known(history: Sequence[float | None]) -> bool:
     )
 
 
-def series_of(gpu: Gpu) -> list[Series]:
+def series_of(gpu: Gpu) -> Iterator[Series]:
     """One GPU's histories, the most telling first: what was measured goes before the log.
 
     What was measured after the log had ended is on no axis with it.
     """
-    found: list[Series] = []
     nvml = None if gpu.nvml is not None and gpu.nvml.of_now else gpu.nvml
     if nvml is not None and known(nvml.util_history):
         source = SOURCES.get(nvml.util_source or "", nvml.util_source or "source unknown")
-        found.append(
-            Series(gpu.gpu, f"NVML util %, {source}", nvml.util_history, "nvml", measured=True)
-        )
+        yield Series(gpu.gpu, f"NVML util %, {source}", nvml.util_history, "nvml", measured=True)
     if known(gpu.kernel_history):
-        found.append(Series(gpu.gpu, "kernel % by the log", gpu.kernel_history, "kernel"))
+        yield Series(gpu.gpu, "kernel % by the log", gpu.kernel_history, "kernel")
     if known(gpu.lock_history):
-        found.append(Series(gpu.gpu, "lock held % by the log", gpu.lock_history, "lock"))
+        yield Series(gpu.gpu, "lock held % by the log", gpu.lock_history, "lock")
     if nvml is not None and known(nvml.power_history):
-        found.append(
-            Series(gpu.gpu, "power, % of its limit", nvml.power_history, "power", measured=True)
-        )
-    return found
+        yield Series(gpu.gpu, "power, % of its limit", nvml.power_history, "power", measured=True)
 
 
 def latest_of(frame: Frame, series: Series) -> tuple[float | None, int]:
@@ -102,23 +97,24 @@ def draw_activity(
     graphs = graphs or Graphs()
     if width <= 0 or height <= 0:
         return []
-    per_gpu = [(gpu, series_of(gpu)) for gpu in frame.gpus]
+    per_gpu = [(gpu, list(islice(series_of(gpu), 1))) for gpu in frame.gpus]
     if not any(series for _gpu, series in per_gpu):
         notes = [gpu.nvml_note for gpu in frame.gpus if gpu.nvml_note]
         why = reason(frame, "no kernel has run yet", timing=True)
         text = f"{why}. {clean(notes[0])}." if notes else why
         return [title("ACTIVITY", width), *sentence(text, width, height - 1)]
     end = "end" if frame.source.old else "now"
-    most = max(len(series) for _gpu, series in per_gpu)
     several = len(per_gpu) > 1
-    deep = 0
-    for depth in range(1, most + 1):
-        charts = sum(min(depth, len(series)) for _gpu, series in per_gpu)
-        least = LEAST_CHART if depth > 1 or several else 2
-        if charts * least + 1 <= height:
-            deep = depth
-    if not deep or width < GUTTER + 8:
+    charts = sum(len(series) for _gpu, series in per_gpu)
+    if charts * (LEAST_CHART if several else 2) + 1 > height or width < GUTTER + 8:
         return _rows(frame, per_gpu, width, height, end, graphs)
+    per_gpu = [(gpu, list(series_of(gpu))) for gpu in frame.gpus]
+    most = max(len(series) for _gpu, series in per_gpu)
+    deep = 1
+    for depth in range(2, most + 1):
+        charts = sum(min(depth, len(series)) for _gpu, series in per_gpu)
+        if charts * LEAST_CHART + 1 <= height:
+            deep = depth
     wanted = [series for _gpu, found in per_gpu for series in found[:deep]]
     axis = 1 if height >= 3 else 0
     body = height - axis

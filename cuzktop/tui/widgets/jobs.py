@@ -86,11 +86,9 @@ def draw_jobs(frame: Frame, width: int, height: int) -> list[Line]:
     if room * columns <= sum(not is_over(job) for job in jobs):
         columns = max(1, min((width + 1) // (cells + COUNTS + 9), wanted))
     column = width // columns
-    shown = chosen(jobs, room * columns)
+    fitting = room * columns
+    shown = chosen(jobs, fitting - 1 if len(jobs) > fitting > 1 else fitting)
     left_out = len(jobs) - len(shown)
-    if left_out and room * columns > 1:
-        shown = chosen(jobs, room * columns - 1)
-        left_out = len(jobs) - len(shown)
     name_width = max(3, min(longest, column - cells - COUNTS))
     blocks = [_job(job, name_width, cells, column) for job in shown]
     if left_out and len(blocks) < room * columns:
