@@ -6,7 +6,7 @@ import functools
 import gzip
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -102,6 +102,45 @@ def test_a_paced_picture_is_a_second_behind_at_most(name: str) -> None:
     assert snapshot_document(frames[0]) == snapshot_document(frames[1])
     rows = [[partition_json(row) for row in frame.in_flight] for frame in frames]
     assert rows[0] == rows[1]
+
+
+def plain(one: object) -> object:
+    """All that is in a part of a frame, down to its figures."""
+    names = getattr(one, "__dataclass_names__", None)
+    if names is not None:
+        return {name: plain(getattr(one, name)) for name in names}
+    if isinstance(one, str):
+        return one
+    if isinstance(one, Mapping):
+        return {key: plain(value) for key, value in one.items()}
+    return [plain(item) for item in one] if isinstance(one, Sequence) else one
+
+
+@settings(max_examples=10, deadline=None)
+@given(pieces=st.lists(st.integers(1, 30_000), min_size=5, max_size=30), late=st.integers(0, 3000))
+@pytest.mark.parametrize("name", ["h200-two-gpus", "failures", "herd"])
+def test_a_picture_that_is_looked_at_meanwhile_is_the_one_made_afresh(
+    name: str, pieces: list[int], late: int
+) -> None:
+    """With histories, means, rows and sums: whatever is kept from one look to the next."""
+    log, scanner, at = log_of(name), LogScanner(), 0
+    kept, fresh = Picture(), Picture()
+    for number, size in enumerate(pieces):
+        events = scanner.feed(log[at : at + size])
+        at += size
+        for picture in (kept, fresh):
+            picture.feed(events)
+        run = kept.model.run
+        now_ms = run.clock + late * (number % 3)
+        if run.epoch_us is not None:
+            wall_ms = run.epoch_us / 1000.0 + now_ms
+            taken = reading(wall_ms - EPOCH_MS, float(size % 101), power_w=300.0 + number)
+            for picture in (kept, fresh):
+                picture.feed([taken._replace(util_window_ms=200.0 + size % 4000)])
+        kept.frame(source=SOURCE, now_ms=now_ms)
+    now_ms = kept.model.run.clock + late
+    frames = [picture.frame(source=SOURCE, now_ms=now_ms) for picture in (kept, fresh)]
+    assert plain(frames[0]) == plain(frames[1])
 
 
 def test_within_its_pace_a_picture_keeps_what_it_worked_out() -> None:
