@@ -70,6 +70,8 @@ class _Told:
     recent: tuple[fr.PartitionRow, ...]
     in_flight: tuple[fr.PartitionRow, ...]
     proofs: fr.Proofs
+    started: str | None
+    dialect: str | None
     settings: Mapping[str, str]
 
 
@@ -285,18 +287,18 @@ class Picture:
         told = self._told
         if told is None:
             told = self._told = self._tell(run)
+            self._sum_up(run, told, now)
         paced = self._pace(run, told, now, wall_ms, source)
-        summed = self._sum_up(run, told, now)
+        summed = self._summed or self._sum_up(run, told, now)
         self._had_timeline |= run.timeline_seen  # a daemon that starts again writes them again
         self._had_timing |= run.timing_seen
-        at_us = started_us(run)
         return fr.Frame(
             now_ms=now,
             at=None if run.epoch_us is None else iso_utc(int(run.epoch_us + now * 1000)),
             since_ms=run.first_at or 0.0,
             run=run.index,
-            started=None if at_us is None else iso_utc(at_us),
-            dialect=run.dialect,
+            started=told.started,
+            dialect=told.dialect,
             window_s=self.window_s,
             source=source,
             gpus=tuple(
@@ -348,6 +350,7 @@ class Picture:
             if not live.call.settled:
                 by_gpu.setdefault(live.call.gpu, []).append(live)
         fresh, in_flight = self._rows(run, unfinished, calls)
+        at_us = started_us(run)
         return _Told(
             calls=by_gpu,
             unfinished=unfinished,
@@ -356,6 +359,8 @@ class Picture:
             recent=(*fresh, *self.recent),
             in_flight=in_flight,
             proofs=proofs(run),
+            started=None if at_us is None else iso_utc(at_us),
+            dialect=run.dialect,
             settings=dict(run.settings),
         )
 
@@ -764,13 +769,15 @@ def _syntheses(
     flying: list[Partition], usual_ms: Mapping[str | None, float | None], now: float
 ) -> tuple[fr.Synthesis, ...]:
     return tuple(
-        fr.Synthesis(
-            job=part.job.id,
-            partition=part.index,
-            elapsed_ms=max(0.0, now - (part.synth_start or 0)),
-            expected_ms=usual_ms.get(part.kind),
-        )
-        for part in flying
+        [
+            fr.Synthesis(
+                job=part.job.id,
+                partition=part.index,
+                elapsed_ms=max(0.0, now - (part.synth_start or 0)),
+                expected_ms=usual_ms.get(part.kind),
+            )
+            for part in flying
+        ]
     )
 
 
