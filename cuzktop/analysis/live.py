@@ -7,7 +7,6 @@ figures at once; the final attribution replaces them when its rivals have ended 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from cuzktop.dataclass import dataclass, field
 from cuzktop.frame import Holding, Lock
@@ -345,21 +344,22 @@ def _owners(calls: list[Call], marks: list[Line]) -> dict[Call, Line]:
 
 def lock_of(gpu: int, calls: list[LiveCall], now: float) -> Lock:
     """One GPU's lock at `now`: holder, waiters, and who is finishing."""
-    mine = [live for live in calls if live.call.gpu == gpu and live.state != "ended"]
     holder = None
     candidates: tuple[Holding, ...] = ()
     confidence = "exact"
     waiting: list[Holding] = []
     finishing: list[Holding] = []
     others: list[Holding] = []  # until S29 the calls of several locks run on one GPU
-    for live in mine:
+    for live in calls:
+        if live.state == "ended" or live.call.gpu != gpu:
+            continue
         if live.state == "holding" and holder is not None:
             others.append(_holding(live.call, max(0.0, now - live.call.entry_lo)))
             confidence = "inferred"
         elif live.state == "holding":
             since = None if live.lock_at is None else max(0.0, now - live.lock_at)
             if since is not None:  # `now` is the last clock read; what was printed since took time
-                since = max(since, float(sum(_printed_ms(live.lines))))
+                since = max(since, _printed_ms(live.lines))
             holder = _holding(live.call, since, live.stage)
             if not live.sure:
                 confidence = "inferred"
@@ -380,12 +380,14 @@ def lock_of(gpu: int, calls: list[LiveCall], now: float) -> Lock:
     )
 
 
-def _printed_ms(lines: dict[int, Line]) -> Iterator[int]:
+def _printed_ms(lines: dict[int, Line]) -> float:
     """How long the stages took whose lines are there: the lock was held at least so long."""
+    printed = 0.0
     for kind in (C6, C7, C8, C9):
         line = lines.get(kind)
         if line is not None:
-            yield line.a
+            printed += line.a
+    return printed
 
 
 def _holding(call: Call, since: float | None, stage: str | None = None) -> Holding:
