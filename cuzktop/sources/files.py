@@ -20,8 +20,7 @@ from cuzktop.settings import MAX_LINE_BYTES, READ_BLOCK_BYTES
 if TYPE_CHECKING:
     from cuzktop.events import LogEvent
 
-FIRST_STEP_BYTES = 64 * 1024  # backwards: doubled until MAX_STEP_BYTES, which still fits a cache
-MAX_STEP_BYTES = 1024 * 1024
+STEP_BYTES = 64 * 1024  # of larger blocks the allocator keeps megabytes for the program's life
 RESTART_DROP_MS = 5000  # TIMELINE offsets step back by milliseconds on their own, not by this much
 STAMP_SEARCH_BYTES = 16 * 1024  # a block's ends are searched for a tracing time stamp, no more
 UNFINISHED_WINDOW_BYTES = 8 * 1024 * 1024  # a larger window isn't searched for unfinished jobs
@@ -285,9 +284,9 @@ class _Backwards:
 
         The half line at the end of the file comes along with the first.
         """
-        step, carry = FIRST_STEP_BYTES, b""
+        carry = b""
         while end > self._floor:
-            begin = max(self._floor, end - step)
+            begin = max(self._floor, end - STEP_BYTES)
             text = self._read(begin, end - begin) + carry
             if text.startswith(HOLE):  # the log begins after it
                 text = text.lstrip(b"\0")
@@ -300,9 +299,20 @@ class _Backwards:
                 carry = text[:cut]
             else:
                 carry = text
-            if len(carry) > MAX_LINE_BYTES + MAX_STEP_BYTES:
+            if len(carry) > MAX_LINE_BYTES + STEP_BYTES:
                 carry = b""  # that isn't a log line
-            end, step = begin, min(2 * step, MAX_STEP_BYTES)
+            end = begin
+
+    def _lines_from(self, at: int) -> Iterator[bytes]:
+        """The text from a line's start to the file's end, in blocks of whole lines."""
+        half = b""
+        while at < self._size:
+            text = half + self._read(at, min(STEP_BYTES, self._size - at))
+            at += STEP_BYTES
+            cut = text.rfind(b"\n") + 1
+            yield text[:cut]
+            half = text[cut:][-MAX_LINE_BYTES:]
+        yield half
 
     def _read(self, at: int, count: int) -> bytes:
         self._file.seek(at)
@@ -392,8 +402,12 @@ class _Backwards:
         """Move `start` back to the first line of the jobs that were at work after it."""
         if self._size - start > UNFINISHED_WINDOW_BYTES:
             return start
-        window = self._read(start, self._size - start)
-        jobs = _without_whole(set(MARK_JOB.findall(window)), window)
+        jobs: set[bytes] = set()
+        told: list[bytes] = []
+        for lines in self._lines_from(start):
+            jobs.update(MARK_JOB.findall(lines))
+            told += _whole_jobs(lines)
+        jobs = _without(jobs, told)
         fruitless = 0
         for lines_at, lines in self._blocks(start) if jobs else ():
             older = _run_begin(lines)  # lines before it belong to an older run
@@ -407,7 +421,7 @@ class _Backwards:
             if found:
                 first = lines.rfind(b"\n", 0, min(found)) + 1
                 start = lines_at + first
-                jobs = _without_whole(jobs, lines[first:])
+                jobs = _without(jobs, _whole_jobs(lines[first:]))
                 fruitless = 0
             fruitless += len(lines)
             if older is not None or not jobs or fruitless > FRUITLESS_BYTES:
@@ -415,8 +429,8 @@ class _Backwards:
         return start
 
 
-def _without_whole(jobs: set[bytes], text: bytes) -> set[bytes]:
-    """The jobs that `text` doesn't tell to be dispatched in it, or finished."""
+def _whole_jobs(text: bytes) -> list[bytes]:
+    """The lines of `text` that tell of a job that it is dispatched there, or finished."""
     told = []
     for words in WHOLE_JOB:  # hopping is three times as fast as one expression for all
         at = text.find(words)
@@ -424,6 +438,11 @@ def _without_whole(jobs: set[bytes], text: bytes) -> set[bytes]:
             end = text.find(b"\n", at)
             told.append(text[at : end if end >= 0 else len(text)])
             at = text.find(words, at + 1)
+    return told
+
+
+def _without(jobs: set[bytes], told: list[bytes]) -> set[bytes]:
+    """The jobs that no line of `told` names."""
     whole = b"\n".join(told)
     return {job for job in jobs if not _names(whole, job)}
 

@@ -385,3 +385,25 @@ def test_any_log_has_a_beginning(pieces: list[bytes], max_bytes: int) -> None:
     file = io.BytesIO(log)
     start = find_start(file, back_ms=60_000, max_bytes=max_bytes)
     assert max(0, len(log) - max_bytes) <= start <= len(log)
+
+
+def test_however_far_back_a_log_is_read_its_pieces_are_small(tmp_path: Path) -> None:
+    """What large ones took would stay with the program for its life."""
+
+    class Counting(io.FileIO):
+        largest = 0
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            text = super().read(size) or b""
+            self.largest = max(self.largest, len(text))
+            return text
+
+    path = tmp_path / "d.log"
+    lines = [
+        b"TIMELINE,%d,SYNTH_START,job-%d,partition=0\n" % (10 * n, n // 1000) for n in range(60_000)
+    ]
+    path.write_bytes(b"".join(lines))
+    with Counting(path) as file:
+        start = find_start(file, back_ms=400_000.0, max_bytes=64 * 1024 * 1024)
+        assert start == path.read_bytes().index(b"job-19,") - len(b"TIMELINE,190000,SYNTH_START,")
+        assert file.largest <= 64 * 1024
