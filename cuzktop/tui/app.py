@@ -1,4 +1,4 @@
-"""The screen: composition, keys, and one reactive frame."""
+"""The screen: composition, keys, and the frame that is shown."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 class Bell:
     """Has `loop` call `answer`, in the context of whoever makes the bell, once it is rung.
 
-    Rung again before that, it is one call still, or two.
+    Where it is rung again before it was heard, that is one call.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, answer: Callable[[], object]) -> None:

@@ -177,8 +177,10 @@ class VerdictPanel(Lines, can_focus=True):
         self.post_message(Opened(self))
 
     def made_of(self, frame: Frame) -> object:
-        """See `Lines`."""
-        return frame.verdict
+        """See `Lines`: its words, which often stay while their figures are taken anew."""
+        verdict = frame.verdict
+        words = verdict.sentence, verdict.evidence, verdict.advice
+        return verdict.bottleneck, verdict.confidence, words
 
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         """See `draw_verdict`."""
