@@ -677,6 +677,18 @@ async def test_rows_that_move_down_are_moved_by_the_terminal(
             assert screen == drawn_by_textual(app)
 
 
+async def test_tab_passes_over_a_panel_that_has_no_room() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(100, 50)) as pilot:
+        await show(pilot, replace(busy(), alerts=()))
+        focused = []
+        for _ in range(3):
+            await pilot.press("tab")
+            await pilot.pause()
+            focused.append(type(app.focused))
+        assert focused == [VerdictPanel, GpusPanel, PartitionsPanel]
+
+
 async def test_a_panel_that_lost_the_focus_looks_as_if_it_had_never_had_it() -> None:
     app = CuzktopApp()
     async with app.run_test(size=(100, 50)) as pilot:

@@ -48,10 +48,9 @@ class Lines(Widget):
         """At most `height` lines, each exactly `width` cells wide; missing ones stay blank."""
         raise NotImplementedError
 
-    @property
-    def focusable(self) -> bool:
-        """A panel without room can't take the focus."""
-        return self.placed and super().focusable
+    def allow_focus(self) -> bool:
+        """A panel without room can't take the focus, and Tab passes it over."""
+        return self.placed and super().allow_focus()
 
     def made_of(self, frame: Frame) -> object:
         """What of a frame the lines are made of: as long as it is equal, they are as well."""
