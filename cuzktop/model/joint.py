@@ -34,8 +34,8 @@ LOSS = 3.0  # where a line is missing, nothing is surer
 LISTED = 9.5  # options that cost so much more than a claimant's best may not be listed at first
 SPARE = 0.01
 HORIZON = 7.0  # choices dearer than the best by more are not looked at
-KEEP_ROOM = 130_000  # partial choices that are followed at a time: fewer, the more is weighed
-KEEP_AT_LEAST = 12
+KEEP_ROOM = 1_300_000  # partial choices that are followed at a time: fewer, the more is weighed
+KEEP_AT_LEAST, KEEP_AT_MOST = 12, 400
 KEEP_MEMBERS = 12  # claimants that are looked at together
 MOST_MEMBERS = 2 * KEEP_MEMBERS  # even if a line is wanted by more
 MANY_MEMBERS = 6  # where there are more, the order of all lines is looked at first
@@ -364,7 +364,7 @@ class Contest(Generic[Claimant]):
         if len(groups) == 1:
             return [alone(groups[0], self._figures)], 0.0, math.inf
         weighed = sum(len(options) for options in groups)
-        room = max(KEEP_AT_LEAST, int(KEEP_ROOM / weighed**1.5))
+        room = min(KEEP_AT_MOST, max(KEEP_AT_LEAST, KEEP_ROOM // weighed**2))
         self._effort.take(weighed)
         stages = self._stages(members, groups)
         choices = [_Choice(0.0, ideal, (), frozenset(), self._beside(stages), frozenset(), {})]
