@@ -263,7 +263,12 @@ class CuzktopApp(App[None]):
 
         Called by the loop itself: a message would go through five times as much of Textual.
         """
+        driver = self._driver
+        if isinstance(driver, ForgivingDriver) and driver.put_off(self._take_up):
+            return
         self._called = False
+        if self._bell is None:
+            return  # it is over
         try:
             if self.paused:
                 self._count_behind()

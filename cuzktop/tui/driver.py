@@ -6,12 +6,14 @@ which terminals send after a tmux client comes back) kills it, and every later k
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import contextlib
 import os
 import re
 import select
 import sys
+from collections.abc import Callable
 from typing import Any, TextIO
 
 from textual import events
@@ -21,6 +23,7 @@ from textual.message import Message
 
 STEP_S = 0.1  # after a key: a lone Esc is one once nothing follows it for so long
 REST_S = 60.0  # while nothing is typed: the thread is woken when it is to end
+GIVE_UP_S = 0.5  # a terminal that takes nothing for so long isn't waited for when we leave
 
 _OLD_MOUSE = re.compile(rb"\x1b\[M[\x20-\xff]{3}")
 _OLD_MOUSE_BEGUN = re.compile(rb"\x1b\[M[\x20-\xff]{0,2}\Z")
@@ -47,61 +50,89 @@ class ForgivingDecoder(codecs.IncrementalDecoder):
 class Paper:
     """A terminal's text stream that takes what is written also when the terminal has gone.
 
-    Textual's writing thread ends at the first error, and who waits for it then waits for ever.
-    What the terminal takes without a wait needs no such thread (`take`): to wake one for each
-    picture costs more than to write it.
+    Nobody waits for a terminal (`take`): what one doesn't take yet, as one does that was stopped
+    by Ctrl-S or whose line is dead, is kept for it while keys and signals are answered.
     """
 
     def __init__(self, stream: TextIO) -> None:
         """Write to `stream`."""
         self._stream = stream
         self._own: int | None = None  # the same terminal, and writing to it never waits
-        self._handed = self._begun = self._brought = 0  # texts that go through the thread
+        self._rest = bytearray()  # what it didn't take yet
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._then: Callable[[], object] | None = None
 
     def open(self) -> None:
         """Open the terminal once more: that writing doesn't wait is nobody's business but ours."""
         flags = os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK
+        self._loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError, ValueError):  # no terminal, or one that isn't ours
             self._own = os.open(os.ttyname(self._stream.fileno()), flags)
+        self._go_on()
 
     def close(self) -> None:
-        """Let go of what was opened."""
+        """Let go of what was opened, once the terminal has all that it still takes."""
+        if self._own is None:
+            return
+        while self._rest and select.select([], [self._own], [], GIVE_UP_S)[1]:
+            self._send(self._own)
+        if self._loop is not None:
+            self._loop.remove_writer(self._own)
+        self._rest.clear()
+        os.close(self._own)
+        self._own = None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the terminal hasn't taken all yet."""
+        return bool(self._rest)
+
+    def when_taken(self, then: Callable[[], object]) -> None:
+        """Call `then`, and what was to be called before no more, when it has."""
+        self._then = then
+
+    def take(self, text: str) -> bool:
+        """Write what the terminal takes now, and the rest as it does; False: it isn't open."""
+        if self._own is None:
+            return False
+        was_behind = self.is_behind
+        self._rest += text.encode(self._stream.encoding, self._stream.errors or "replace")
+        if not was_behind:
+            self._send(self._own)
+            if self._rest and self._loop is not None:
+                self._loop.add_writer(self._own, self._go_on)
+        return True
+
+    def _send(self, terminal: int) -> None:
+        """Write what the terminal takes; all is lost if it has gone."""
+        try:
+            del self._rest[: os.write(terminal, self._rest)]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._rest.clear()
+
+    def _go_on(self) -> None:
+        """Write more; when all is written, have done what waits for it."""
+        if self._own is not None and self._rest:
+            self._send(self._own)
+        if self._rest or self._loop is None:
+            return
         if self._own is not None:
-            os.close(self._own)
-            self._own = None
+            self._loop.remove_writer(self._own)
+        then, self._then = self._then, None
+        if then is not None:
+            self._loop.call_soon(then)
 
-    def take(self, text: str) -> str | bytes:
-        """Write what the terminal takes now; return what has to be handed to the thread.
-
-        That is all of it while an earlier text is still there.
-        """
-        rest: str | bytes = text
-        if self._own is not None and self._handed == self._brought:
-            stream = self._stream
-            sent = text.encode(stream.encoding, stream.errors or "replace")
-            written = 0
-            with contextlib.suppress(OSError):
-                written = os.write(self._own, sent)
-            rest = sent[written:]
-        if rest:
-            self._handed += 1
-        return rest
-
-    def write(self, text: str | bytes) -> None:
-        """Write, or lose it; in the thread, which may wait."""
-        self._begun += 1
+    def write(self, text: str) -> None:
+        """Write to what is no terminal, or lose it; in Textual's thread, which may wait."""
         with contextlib.suppress(OSError):
-            if isinstance(text, str):
-                self._stream.write(text)
-            else:
-                self._stream.flush()
-                self._stream.buffer.write(text)
+            self._stream.write(text)
 
     def flush(self) -> None:
-        """Bring it to the terminal, or lose it."""
+        """Bring it there, or lose it."""
         with contextlib.suppress(OSError):
             self._stream.flush()
-        self._brought = self._begun
 
 
 class ForgivingDriver(LinuxDriver):
@@ -129,13 +160,22 @@ class ForgivingDriver(LinuxDriver):
         super().start_application_mode()  # type: ignore[no-untyped-call]
 
     def write(self, data: str) -> None:
-        """Write at once if the terminal takes it; else a thread waits until it does."""
-        rest = data if self._paper is None else self._paper.take(data)
-        if rest:
-            super().write(rest)  # type: ignore[arg-type]  # bytes go through it as well
+        """Write what the terminal takes, and the rest when it does; what is none has a thread."""
+        if self._paper is None or not self._paper.take(data):
+            super().write(data)
+
+    def put_off(self, picture: Callable[[], object]) -> bool:
+        """Whether the terminal is behind: then `picture` is called when it has caught up.
+
+        Pictures that it doesn't take would pile up.
+        """
+        behind = self._paper is not None and self._paper.is_behind
+        if behind and self._paper is not None:
+            self._paper.when_taken(picture)
+        return behind
 
     def close(self) -> None:
-        """Wait until all is written, and write no more."""
+        """Write what the terminal still takes, and no more."""
         super().close()
         if self._paper is not None:
             self._paper.close()
@@ -192,5 +232,5 @@ class ForgivingDriver(LinuxDriver):
     def process_message(self, message: Message) -> None:
         """Ask for the mouse again when the terminal comes back: another client may not have it."""
         if isinstance(message, events.AppFocus):
-            self._enable_mouse_support()
+            self._loop.call_soon_threadsafe(self._enable_mouse_support)
         super().process_message(message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import fcntl
@@ -18,9 +19,9 @@ import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 import pytest
-from textual.drivers._writer_thread import WriterThread
 
 from cuzktop.tui.driver import ForgivingDecoder, Paper
 
@@ -60,6 +61,20 @@ class Terminal:
 
     def type(self, keys: bytes) -> None:
         os.write(self.descriptor, keys)
+
+    def stop_reading(self) -> None:
+        """Have so much drawn that the terminal takes no more: nothing comes to it for a while."""
+        waits, before = 0, -1
+        while waits < 5:
+            for key in b"232123456":
+                self.type(bytes([key]))
+            select.select([], [], [], 0.1)
+            now = self._unread()
+            waits, before = (waits + 1 if now == before else 0), now
+
+    def _unread(self) -> int:
+        count = fcntl.ioctl(self.descriptor, termios.FIONREAD, bytes(4))
+        return int.from_bytes(count, sys.byteorder)
 
     def look_round(self) -> None:
         """Go to every view."""
@@ -180,32 +195,59 @@ def test_what_is_written_to_a_terminal_that_has_gone_is_lost_without_a_word() ->
 
 
 def test_a_terminal_that_takes_nothing_is_not_waited_for_and_gets_all_in_order() -> None:
-    ours, theirs = os.openpty()
-    with os.fdopen(theirs, "w", encoding="utf-8") as stream:
-        tty.setraw(theirs)
+    async def scenario(stream: TextIO, ours: int) -> None:
         paper = Paper(stream)
         paper.open()
-        thread = WriterThread(paper)  # type: ignore[arg-type]  # as Textual's driver does
-        thread.start()
         texts = [f"{number}:{'▁█' * 700}\n" for number in range(25)]  # 100 kB: more than fit
-        handed = 0
-        for text in texts:
-            rest = paper.take(text)
-            if rest:
-                handed += 1
-                thread.write(rest)  # type: ignore[arg-type]  # bytes go through it as well
-        assert 0 < handed < len(texts)
+        assert all(paper.take(text) for text in texts)
+        assert paper.is_behind
+        taken = asyncio.Event()
+        paper.when_taken(taken.set)
+        await asyncio.sleep(0)
+        assert not taken.is_set()
         wanted = "".join(texts).encode()
         seen = b""
         while len(seen) < len(wanted):
             seen += os.read(ours, 65536)
+            await asyncio.sleep(0)
         assert seen == wanted
-        thread.stop()
-        assert paper.take("at once again") == b""
+        await asyncio.wait_for(taken.wait(), PATIENCE_S)
+        assert not paper.is_behind
+        assert paper.take("at once again")
         assert os.read(ours, 99) == b"at once again"
         paper.close()
-        assert paper.take("later") == "later"
+        assert not paper.take("later")
+
+    ours, theirs = os.openpty()
+    with os.fdopen(theirs, "w", encoding="utf-8") as stream:
+        tty.setraw(theirs)
+        asyncio.run(scenario(stream, ours))
     os.close(ours)
+
+
+@pytest.mark.parametrize("end", [b"q", signal.SIGTERM, signal.SIGHUP])
+def test_a_terminal_that_takes_nothing_keeps_nobody_from_leaving(
+    end: bytes | signal.Signals,
+) -> None:
+    with playing("busy") as terminal:
+        terminal.read_until(b"CPU/MEMORY")
+        terminal.stop_reading()
+        if isinstance(end, bytes):
+            terminal.type(end)
+        else:
+            terminal.process.send_signal(end)
+        assert terminal.process.wait(PATIENCE_S) == (0 if isinstance(end, bytes) else 128 + end)
+
+
+def test_a_terminal_that_takes_something_again_gets_the_picture_of_what_was_typed() -> None:
+    with playing("busy") as terminal:
+        terminal.read_until(b"CPU/MEMORY")
+        terminal.stop_reading()
+        terminal.type(b"6")
+        assert b"WHERE THE TIME GOES" in terminal.read_until(b"WHERE THE TIME GOES")
+        terminal.type(b"q")
+        assert terminal.wait() == 0
+        assert terminal.modes_on() == []
 
 
 def test_a_console_with_sixteen_colours_gets_no_others_in_any_view() -> None:
