@@ -22,9 +22,9 @@ from textual.screen import Screen
 from cuzktop.frame import Frame
 from cuzktop.settings import DEFAULT_INTERVAL_S, Settings
 from cuzktop.tui import preferences
-from cuzktop.tui.bell import Bell
 from cuzktop.tui.driver import ForgivingDriver
 from cuzktop.tui.keys import KEYS
+from cuzktop.tui.loop_bell import LoopBell
 from cuzktop.tui.messages import (
     Body,
     Opened,
@@ -131,7 +131,7 @@ class CuzktopApp(App[None]):
         self.deck: Deck | None = None
         self.frame = EMPTY  # what is shown
         self._latest = EMPTY  # what was published last
-        self._bell: Bell | None = None  # has the latest frame taken up
+        self._bell: LoopBell | None = None  # has the latest frame taken up
         self._called = False
         self.selected: PartitionKey | None = None
         self._moment: float | None = None  # of what is selected, or the time line's cursor
@@ -194,7 +194,7 @@ class CuzktopApp(App[None]):
 
     async def on_mount(self) -> None:
         """Start what waits for the screen."""
-        self._bell = Bell(asyncio.get_running_loop(), self._take_up)
+        self._bell = LoopBell(asyncio.get_running_loop(), self._take_up)
         if self._called:
             self._bell.ring()
         if self.on_interval is not None and self.interval_s == self._preferences.interval_s:

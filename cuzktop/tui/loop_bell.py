@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 
 
-class Bell:
+class LoopBell:
     """Has `loop` call `answer`, in the context of whoever makes the bell, once it is rung.
 
     Where it is rung again before it was heard, that is one call.

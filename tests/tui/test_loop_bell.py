@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from cuzktop.tui.bell import Bell
+from cuzktop.tui.loop_bell import LoopBell
 
 
 async def test_a_bell_rung_elsewhere_is_answered_in_the_loop() -> None:
@@ -16,7 +16,7 @@ async def test_a_bell_rung_elsewhere_is_answered_in_the_loop() -> None:
         answered.append(threading.get_ident())
         rung.set()
 
-    bell = Bell(asyncio.get_running_loop(), answer)
+    bell = LoopBell(asyncio.get_running_loop(), answer)
     for times in (1, 2):
         rung.clear()
         thread = threading.Thread(target=bell.ring)
