@@ -50,7 +50,8 @@ class Shares:
 class Holding:
     """A worker's call in relation to the GPU lock.
 
-    `since_ms` is the age of the state: how long the lock has been held, waited for, or given back.
+    `since_ms` is when the state began: the lock was taken, asked for, or given back. What was
+    printed since says that it lasted `least_ms` at least.
     """
 
     worker: int | None
@@ -58,6 +59,11 @@ class Holding:
     partition: int | None
     since_ms: float | None
     stage: str | None = None  # ntt_msm_h, barrier, batch_add, tail_msm, releasing
+    least_ms: float = 0.0
+
+    def age_ms(self, now_ms: float) -> float | None:
+        """How long the state has lasted."""
+        return None if self.since_ms is None else max(now_ms - self.since_ms, self.least_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -129,8 +135,12 @@ class Synthesis:
 
     job: str
     partition: int | None
-    elapsed_ms: float
+    since_ms: float
     expected_ms: float | None
+
+    def age_ms(self, now_ms: float) -> float:
+        """How long it has run."""
+        return max(now_ms - self.since_ms, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -139,7 +149,11 @@ class Queued:
 
     job: str
     partition: int | None
-    waiting_ms: float
+    since_ms: float | None  # None: only just
+
+    def age_ms(self, now_ms: float) -> float:
+        """How long it has waited."""
+        return 0.0 if self.since_ms is None else max(now_ms - self.since_ms, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

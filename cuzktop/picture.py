@@ -17,7 +17,7 @@ from cuzktop.analysis.herding import Rhythm, Waves, bunching, gaps_sentence, rhy
 from cuzktop.analysis.inflation import Flights, inflation_of
 from cuzktop.analysis.intervals import united
 from cuzktop.analysis.live import STAGES as LOCK_STAGES
-from cuzktop.analysis.live import LiveCall, live_calls, lock_of
+from cuzktop.analysis.live import LiveCall, live_calls, lock_made_of, lock_of
 from cuzktop.analysis.occupancy import Phases, Running, weighted
 from cuzktop.analysis.reconcile import Grid, UseBins, misplaced, suspects
 from cuzktop.analysis.rows import partition_row
@@ -64,9 +64,10 @@ class _Told:
     """What follows from the lines read so far, whatever the time is."""
 
     calls: Mapping[int | None, list[LiveCall]]  # that aren't settled, by GPU
+    locks: Mapping[int, fr.Lock]
     unfinished: list[Partition]  # in order of dispatch
     syntheses: list[Partition]  # in flight, oldest first
-    queue: list[Partition]  # longest waiting first
+    queue: tuple[fr.Queued, ...]  # longest waiting first
     recent: tuple[fr.PartitionRow, ...]
     in_flight: tuple[fr.PartitionRow, ...]
     proofs: fr.Proofs
@@ -88,6 +89,16 @@ class _Summed:
     gauge: float | None
     gaps: str
     usual_ms: Mapping[str | None, float | None]  # of a synthesis, by kind
+
+
+@dataclass(slots=True, kw_only=True)
+class _Flying:
+    """The syntheses in flight as they were last told, and what they are made of."""
+
+    parts: list[Partition]
+    begun: list[int | None]
+    usual_ms: Mapping[str | None, float | None]
+    told: tuple[fr.Synthesis, ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -161,6 +172,9 @@ class Picture:
         self.finished = 0
         self._over: _Over | None = None
         self._rows_before: dict[tuple[object, ...], fr.PartitionRow] = {}
+        self._locks: dict[int, tuple[object, fr.Lock]] = {}  # each with what it is made of
+        self._gpus: dict[int, tuple[_OneGpu, fr.Gpu]] = {}  # the same
+        self._flying: _Flying | None = None
         self._told: _Told | None = None
         self._paced: _Paced | None = None
         self.model = Model(self._finished, self._run_ended, keep_ms=1000.0 * self.window_s)
@@ -301,22 +315,9 @@ class Picture:
             dialect=told.dialect,
             window_s=self.window_s,
             source=source,
-            gpus=tuple(
-                fr.Gpu(
-                    gpu=number,
-                    workers=gpu.workers,
-                    lock=lock_of(number, told.calls.get(number, []), now),
-                    window=gpu.window,
-                    kernel_history=gpu.kernel_history,
-                    lock_history=gpu.lock_history,
-                    nvml=gpu.nvml,
-                    nvml_note=gpu.nvml_note,
-                    suspects=gpu.suspects,
-                )
-                for number, gpu in paced.gpus.items()
-            ),
-            syntheses=_syntheses(told.syntheses, summed.usual_ms, now),
-            gpu_queue=_queue(told.queue, now),
+            gpus=tuple([self._gpu(number, gpu, told) for number, gpu in paced.gpus.items()]),
+            syntheses=self._syntheses(told.syntheses, summed.usual_ms),
+            gpu_queue=told.queue,
             jobs=paced.jobs,
             older_jobs=paced.older_jobs,
             recent=told.recent,
@@ -353,9 +354,10 @@ class Picture:
         at_us = started_us(run)
         return _Told(
             calls=by_gpu,
+            locks={number: self._lock(number, by_gpu.get(number, [])) for number in run.gpus},
             unfinished=unfinished,
             syntheses=flying,
-            queue=queued,
+            queue=_queue(queued),
             recent=(*fresh, *self.recent),
             in_flight=in_flight,
             proofs=proofs(run),
@@ -455,6 +457,63 @@ class Picture:
         return self._paced
 
     # ------------------------------------------------------------ parts
+
+    def _lock(self, gpu: int, calls: list[LiveCall]) -> fr.Lock:
+        """The lock of a GPU: the one told before, as long as it is so."""
+        made_of = lock_made_of(calls)
+        before = self._locks.get(gpu)
+        if before is not None and before[0] == made_of:
+            return before[1]
+        lock = lock_of(gpu, calls)
+        self._locks[gpu] = made_of, lock
+        return lock
+
+    def _gpu(self, number: int, one: _OneGpu, told: _Told) -> fr.Gpu:
+        """A GPU for a frame: the one of the frame before, if all of it is."""
+        lock = told.locks[number]
+        before = self._gpus.get(number)
+        if before is not None and before[0] is one and before[1].lock is lock:
+            return before[1]
+        gpu = fr.Gpu(
+            gpu=number,
+            workers=one.workers,
+            lock=lock,
+            window=one.window,
+            kernel_history=one.kernel_history,
+            lock_history=one.lock_history,
+            nvml=one.nvml,
+            nvml_note=one.nvml_note,
+            suspects=one.suspects,
+        )
+        self._gpus[number] = one, gpu
+        return gpu
+
+    def _syntheses(
+        self, parts: list[Partition], usual_ms: Mapping[str | None, float | None]
+    ) -> tuple[fr.Synthesis, ...]:
+        """Those in flight: the ones told before, as long as they are the same."""
+        begun = [part.synth_start for part in parts]
+        before = self._flying
+        if (
+            before is None
+            or before.usual_ms is not usual_ms
+            or before.begun != begun
+            or before.parts != parts
+        ):
+            told = tuple(
+                [
+                    fr.Synthesis(
+                        job=part.job.id,
+                        partition=part.index,
+                        since_ms=part.synth_start or 0.0,
+                        expected_ms=usual_ms.get(part.kind),
+                    )
+                    for part in parts
+                ]
+            )
+            before = _Flying(parts=parts, begun=begun, usual_ms=usual_ms, told=told)
+            self._flying = before
+        return before.told
 
     def _graphs(
         self, gpu: Gpu, running: list[Running], now: float
@@ -765,30 +824,16 @@ def _mean(figures: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known and len(known) == len(figures) else None
 
 
-def _syntheses(
-    flying: list[Partition], usual_ms: Mapping[str | None, float | None], now: float
-) -> tuple[fr.Synthesis, ...]:
+def _queue(queued: list[Partition]) -> tuple[fr.Queued, ...]:
     return tuple(
         [
-            fr.Synthesis(
+            fr.Queued(
                 job=part.job.id,
                 partition=part.index,
-                elapsed_ms=max(0.0, now - (part.synth_start or 0)),
-                expected_ms=usual_ms.get(part.kind),
+                since_ms=part.synth_end or part.queued or None,
             )
-            for part in flying
+            for part in queued
         ]
-    )
-
-
-def _queue(queued: list[Partition], now: float) -> tuple[fr.Queued, ...]:
-    return tuple(
-        fr.Queued(
-            job=part.job.id,
-            partition=part.index,
-            waiting_ms=max(0.0, now - (part.synth_end or part.queued or now)),
-        )
-        for part in queued
     )
 
 

@@ -130,8 +130,12 @@ def conditions(frame: Frame) -> list[Condition]:
                 found += _held_down(gpu.gpu, nvml.held_down)
         if gpu.suspects:
             found += [_suspect(gpu.gpu, text) for text in gpu.suspects]
-        if usual is not None and holder is not None and (holder.since_ms or 0.0) >= long_ms:
-            found.append(_held_long(gpu.gpu, holder, usual.p95))
+        if (
+            usual is not None
+            and holder is not None
+            and (holder.age_ms(frame.now_ms) or 0.0) >= long_ms
+        ):
+            found.append(_held_long(gpu.gpu, holder, frame.now_ms, usual.p95))
     return found
 
 
@@ -168,13 +172,13 @@ def _suspect(gpu: int, text: str) -> Condition:
     return Condition(f"{key} {gpu}", "warning", f"GPU {gpu}: {text}")
 
 
-def _held_long(gpu: int, holder: Holding, p95_ms: float) -> Condition:
+def _held_long(gpu: int, holder: Holding, now_ms: float, p95_ms: float) -> Condition:
     part = "" if holder.partition is None else f"/{holder.partition}"
     who, usually = f"GPU {gpu}: {holder.job}{part}", f"(p95 {duration(p95_ms)})"
     return Condition(
         f"lock {gpu}",
         "warning",
         f"{who} holds the lock longer than usual {usually}",
-        holder.since_ms or 0.0,
+        holder.age_ms(now_ms) or 0.0,
         f"{who} held the lock longer than usual {usually}",
     )

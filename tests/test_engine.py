@@ -252,7 +252,10 @@ def test_ages_stand_still_when_the_log_is_not_written_any_more() -> None:
         scene.engine.progress(0, 0)
         for _ in range(3):
             scene.engine.step()
-    ages = [[frame.syntheses[0].elapsed_ms for _, frame in scene.frames] for scene in (old, live)]
+    ages = [
+        [frame.syntheses[0].age_ms(frame.now_ms) for _, frame in scene.frames]
+        for scene in (old, live)
+    ]
     assert ages == [[0.0, 0.0, 0.0], [200.0, 1200.0, 2200.0]]
 
 

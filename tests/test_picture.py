@@ -153,7 +153,7 @@ def test_within_its_pace_a_picture_keeps_what_it_worked_out() -> None:
     assert soon.verdict is one.verdict
     assert soon.gpus[0].window is one.gpus[0].window
     assert soon.recent is one.recent
-    assert soon.syntheses[0].elapsed_ms - one.syntheses[0].elapsed_ms == 900.0
+    assert soon.syntheses[0].age_ms(soon.now_ms) - one.syntheses[0].age_ms(one.now_ms) == 900.0
     assert later.gpus[0].window is not one.gpus[0].window
 
 

@@ -32,13 +32,14 @@ def card(**changes: object) -> Frame:
     return replace(busy(), gpus=(replace(gpu(), nvml=changed),))
 
 
-def held(seconds: float, count: int = 50) -> Frame:
-    """A lock held for so long, where 3 s is long."""
+def held(seconds: float, count: int = 50, *, later: float = 0.0) -> Frame:
+    """A lock held for so long, where 3 s is long; `later` as in `at`."""
+    frame = at(busy(), later)
     lock = gpu().lock
     assert lock.holder is not None
-    holder = replace(lock.holder, since_ms=1000.0 * seconds)
+    holder = replace(lock.holder, since_ms=frame.now_ms - 1000.0 * seconds)
     usual = {"lock_held_ms": StageStats(count=count, p50=2500, p95=3000, max=3100)}
-    return replace(busy(), gpus=(replace(gpu(), lock=replace(lock, holder=holder)),), stages=usual)
+    return replace(frame, gpus=(replace(gpu(), lock=replace(lock, holder=holder)),), stages=usual)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_what_comes_and_goes_is_one_state_that_is_counted() -> None:
 def test_a_lock_that_was_given_back_is_not_said_to_be_held() -> None:
     watch = Watch()
     for second in range(7, 10):
-        (alert,) = watch.look(at(held(second), second), WALL_MS + 1000.0 * second)
+        (alert,) = watch.look(held(second, later=second), WALL_MS + 1000.0 * second)
         assert alert.lasts
         assert " holds the lock longer" in alert.text
     (alert,) = watch.look(at(busy(), 10), WALL_MS + 10_000.0)
@@ -129,7 +130,7 @@ def test_a_lock_that_was_given_back_is_not_said_to_be_held() -> None:
     # The next one is another hold, though none was seen between them.
     for second, count in ((12, 2), (13, 2), (17, 3)):
         since = {12: 7, 13: 8, 17: 7}[second]
-        (alert,) = watch.look(at(held(since), second), WALL_MS + 1000.0 * second)
+        (alert,) = watch.look(held(since, later=second), WALL_MS + 1000.0 * second)
         assert (alert.count, alert.at_ms) == (count, busy().now_ms + 1000.0 * (second - since))
 
 

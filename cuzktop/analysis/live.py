@@ -342,8 +342,8 @@ def _owners(calls: list[Call], marks: list[Line]) -> dict[Call, Line]:
 # ---------------------------------------------------------------- the lock, for a view
 
 
-def lock_of(gpu: int, calls: list[LiveCall], now: float) -> Lock:
-    """One GPU's lock at `now`: holder, waiters, and who is finishing."""
+def lock_of(gpu: int, calls: list[LiveCall]) -> Lock:
+    """One GPU's lock: holder, waiters, and who is finishing."""
     holder = None
     candidates: tuple[Holding, ...] = ()
     confidence = "exact"
@@ -354,23 +354,18 @@ def lock_of(gpu: int, calls: list[LiveCall], now: float) -> Lock:
         if live.state == "ended" or live.call.gpu != gpu:
             continue
         if live.state == "holding" and holder is not None:
-            others.append(_holding(live.call, max(0.0, now - live.call.entry_lo)))
+            others.append(_holding(live.call, live.call.entry_lo))
             confidence = "inferred"
         elif live.state == "holding":
-            since = None if live.lock_at is None else max(0.0, now - live.lock_at)
-            if since is not None:  # `now` is the last clock read; what was printed since took time
-                since = max(since, _printed_ms(live.lines))
-            holder = _holding(live.call, since, live.stage)
+            # A picture's time is that of the last clock read; what was printed since took time.
+            holder = _holding(live.call, live.lock_at, live.stage, _printed_ms(live.lines))
             if not live.sure:
                 confidence = "inferred"
-            candidates = tuple(
-                _holding(rival, max(0.0, now - rival.entry_lo)) for rival in live.rivals
-            )
+            candidates = tuple([_holding(rival, rival.entry_lo) for rival in live.rivals])
         elif live.state == "finishing":
-            at = live.release_at
-            finishing.append(_holding(live.call, None if at is None else max(0.0, now - at)))
+            finishing.append(_holding(live.call, live.release_at))
         else:
-            waiting.append(_holding(live.call, max(0.0, now - live.call.start)))
+            waiting.append(_holding(live.call, live.call.start))
     return Lock(
         holder=holder,
         waiting=tuple(waiting),
@@ -378,6 +373,26 @@ def lock_of(gpu: int, calls: list[LiveCall], now: float) -> Lock:
         candidates=(*candidates, *others),
         confidence=confidence,
     )
+
+
+def lock_made_of(calls: list[LiveCall]) -> object:
+    """What a GPU's lock is made of: while it stays equal, so does the lock."""
+    return [
+        (
+            live.call,
+            live.call.worker,
+            live.call.entry_lo,
+            live.state,
+            live.stage,
+            live.sure,
+            live.lock_at,
+            live.release_at,
+            _printed_ms(live.lines) if live.state == "holding" else 0.0,
+            [(rival, rival.entry_lo) for rival in live.rivals],
+        )
+        for live in calls
+        if live.state != "ended"
+    ]
 
 
 def _printed_ms(lines: dict[int, Line]) -> float:
@@ -390,11 +405,14 @@ def _printed_ms(lines: dict[int, Line]) -> float:
     return printed
 
 
-def _holding(call: Call, since: float | None, stage: str | None = None) -> Holding:
+def _holding(
+    call: Call, since: float | None, stage: str | None = None, least_ms: float = 0.0
+) -> Holding:
     return Holding(
         worker=call.worker,
         job=call.partition.job.id,
         partition=call.partition.index,
         since_ms=since,
         stage=stage,
+        least_ms=least_ms,
     )

@@ -33,7 +33,7 @@ def snapshot_document(frame: Frame) -> dict[str, object]:
             {
                 "job": parts.text(s.job),
                 "partition": s.partition,
-                "elapsed_ms": parts.ms(s.elapsed_ms),
+                "elapsed_ms": parts.ms(s.age_ms(frame.now_ms)),
                 "expected_ms": parts.ms(s.expected_ms),
             }
             for s in frame.syntheses
@@ -42,11 +42,11 @@ def snapshot_document(frame: Frame) -> dict[str, object]:
             {
                 "job": parts.text(q.job),
                 "partition": q.partition,
-                "waiting_ms": parts.ms(q.waiting_ms),
+                "waiting_ms": parts.ms(q.age_ms(frame.now_ms)),
             }
             for q in frame.gpu_queue
         ],
-        "gpus": [_gpu(gpu, frame.window_s, frame.host) for gpu in frame.gpus],
+        "gpus": [_gpu(gpu, frame) for gpu in frame.gpus],
         "jobs": [_job(job) for job in frame.jobs],
         "counters": parts.proofs(frame.proofs),
         "verdict": parts.verdict(frame.verdict),
@@ -66,19 +66,19 @@ def snapshot_document(frame: Frame) -> dict[str, object]:
     }
 
 
-def _gpu(gpu: Gpu, window_s: float, host: Host | None) -> dict[str, object]:
+def _gpu(gpu: Gpu, frame: Frame) -> dict[str, object]:
     window = gpu.window
     return {
         "gpu": gpu.gpu,
-        "lock": _lock(gpu.lock),
+        "lock": _lock(gpu.lock, frame.now_ms),
         "window": {
-            "seconds": parts.number(window_s),
+            "seconds": parts.number(frame.window_s),
             **parts.ladder(window),
             "time_pct": None if window is None else parts.time_pct(window.time_pct),
             "span_ms": None if window is None else parts.ms(window.span_ms),
             "derived": ["lock_held_pct"] if window is not None and window.lock_derived else [],
         },
-        "nvml": None if gpu.nvml is None else _nvml(gpu.nvml, host),
+        "nvml": None if gpu.nvml is None else _nvml(gpu.nvml, frame.host),
         "nvml_note": parts.text(gpu.nvml_note if gpu.nvml is None else gpu.nvml.note),
         "workers": list(gpu.workers),
         "differences_pct": parts.points(
@@ -88,30 +88,30 @@ def _gpu(gpu: Gpu, window_s: float, host: Host | None) -> dict[str, object]:
     }
 
 
-def _lock(lock: Lock) -> dict[str, object]:
+def _lock(lock: Lock, now_ms: float) -> dict[str, object]:
     """The lock; `candidates` is there only when there are any."""
     document: dict[str, object] = {
-        "holder": None if lock.holder is None else _holder(lock.holder),
-        "waiting": [_holding(waiter, "waiting_ms") for waiter in lock.waiting],
-        "finishing": [_holding(finisher, "since_ms") for finisher in lock.finishing],
+        "holder": None if lock.holder is None else _holder(lock.holder, now_ms),
+        "waiting": [_holding(waiter, now_ms, "waiting_ms") for waiter in lock.waiting],
+        "finishing": [_holding(finisher, now_ms, "since_ms") for finisher in lock.finishing],
         "confidence": lock.confidence,
     }
     if lock.candidates:
-        document["candidates"] = [_holder(candidate) for candidate in lock.candidates]
+        document["candidates"] = [_holder(candidate, now_ms) for candidate in lock.candidates]
     return document
 
 
-def _holder(holding: Holding) -> dict[str, object]:
-    return _holding(holding, "held_ms") | {"stage": holding.stage}
+def _holder(holding: Holding, now_ms: float) -> dict[str, object]:
+    return _holding(holding, now_ms, "held_ms") | {"stage": holding.stage}
 
 
-def _holding(holding: Holding, since: str) -> dict[str, object]:
+def _holding(holding: Holding, now_ms: float, since: str) -> dict[str, object]:
     """A worker's call; `since` names the age of its state."""
     return {
         "worker": holding.worker,
         "job": parts.text(holding.job),
         "partition": holding.partition,
-        since: parts.ms(holding.since_ms),
+        since: parts.ms(holding.age_ms(now_ms)),
     }
 
 

@@ -262,7 +262,9 @@ def _put_lock(page: Page, notes: Notes, frame: Frame, gpu: Gpu) -> None:
                 flexible=True,
                 least=14,
             ),
-            Field(texts=[units.duration(h.since_ms) for _, h in rows], right=True, rank=1),
+            Field(
+                texts=[units.duration(h.age_ms(frame.now_ms)) for _, h in rows], right=True, rank=1
+            ),
             Field(texts=[_doing(what, h) for what, h in rows], rank=3),
         )
     )
@@ -297,11 +299,11 @@ def _put_syntheses(page: Page, notes: Notes, frame: Frame) -> None:
     shown = frame.syntheses[:MAX_SYNTHESES]
     if not shown:
         return
-    ratios = [_ratio(s) for s in shown]
+    ratios = [_ratio(s, frame.now_ms) for s in shown]
     page.table(
         (
             Field(texts=[place(s.job, s.partition) for s in shown], flexible=True),
-            Field(texts=[units.duration(s.elapsed_ms) for s in shown], right=True),
+            Field(texts=[units.duration(s.age_ms(frame.now_ms)) for s in shown], right=True),
             Field(texts=[f"of {units.duration(s.expected_ms)}" for s in shown]),
             Field(
                 texts=[page.bar(None if r is None else 100.0 * r, 12) for r in ratios],
@@ -322,14 +324,14 @@ def _put_syntheses(page: Page, notes: Notes, frame: Frame) -> None:
         notes.unknown("usual synthesis time", "no synthesis of that kind has ended yet")
     if total > len(shown):
         rest = frame.syntheses[len(shown) :]
-        youngest = min(s.elapsed_ms for s in rest)
+        youngest = min(s.age_ms(frame.now_ms) for s in rest)
         page.put((f"  and {len(rest)} more, the youngest {units.age(youngest)}", "faint"))
 
 
-def _ratio(synthesis: Synthesis) -> float | None:
+def _ratio(synthesis: Synthesis, now_ms: float) -> float | None:
     """Age in terms of the usual time."""
     expected_ms = synthesis.expected_ms
-    return synthesis.elapsed_ms / expected_ms if expected_ms else None
+    return synthesis.age_ms(now_ms) / expected_ms if expected_ms else None
 
 
 def _how_many(notes: Notes, frame: Frame, total: int) -> str:
@@ -349,7 +351,7 @@ def _put_queue(page: Page, notes: Notes, frame: Frame) -> None:
     page.table(
         (
             Field(texts=[place(q.job, q.partition) for q in shown], flexible=True),
-            Field(texts=[f"waits {units.duration(q.waiting_ms)}" for q in shown]),
+            Field(texts=[f"waits {units.duration(q.age_ms(frame.now_ms))}" for q in shown]),
         )
     )
     if total > len(shown):

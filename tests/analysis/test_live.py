@@ -41,7 +41,7 @@ def compared(knobs: Knobs) -> tuple[int, list[str]]:
         model.feed(LogScanner().feed(log[: cut["at_byte"]]))
         calls = live_calls(model.attributor)
         for want in cut["gpus"]:
-            lock = lock_of(want["gpu"], calls, model.run.clock)
+            lock = lock_of(want["gpu"], calls)
             got = (who(lock.holder), {who(one) for one in lock.waiting})
             true = (known(want["holder"]), {known(one) for one in want["waiting"]})
             if got == true:

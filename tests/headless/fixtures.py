@@ -140,18 +140,20 @@ NVML = Nvml(
     name="NVIDIA H200",
 )
 
+NOW_MS = 459678.0
+
 LOCK = Lock(
     holder=Holding(
-        worker=0, job="porep-1000-40021", partition=3, since_ms=640.0, stage="ntt_msm_h"
+        worker=0, job="porep-1000-40021", partition=3, since_ms=NOW_MS - 640.0, stage="ntt_msm_h"
     ),
-    waiting=(Holding(worker=1, job="porep-1000-40021", partition=7, since_ms=610.0),),
-    finishing=(Holding(worker=0, job="porep-1000-40021", partition=2, since_ms=300.4),),
+    waiting=(Holding(worker=1, job="porep-1000-40021", partition=7, since_ms=NOW_MS - 610.0),),
+    finishing=(Holding(worker=0, job="porep-1000-40021", partition=2, since_ms=NOW_MS - 300.4),),
 )
 
 SOURCE = Source(path="daemon.log", bytes=476354, lines=3120, events=2100, torn=2, unparsed=0)
 
 BUSY = Frame(
-    now_ms=459678.0,
+    now_ms=NOW_MS,
     at="2026-02-19T08:20:11.120Z",
     run=0,
     started="2026-02-19T08:12:31.442118Z",
@@ -159,11 +161,15 @@ BUSY = Frame(
     source=SOURCE,
     gpus=(Gpu(gpu=0, workers=(0, 1), lock=LOCK, window=SHARES, nvml=NVML),),
     syntheses=(
-        Synthesis(job="porep-1000-40022", partition=0, elapsed_ms=62010.0, expected_ms=33100.0),
-        Synthesis(job="porep-1000-40022", partition=4, elapsed_ms=12010.0, expected_ms=33100.0),
-        Synthesis(job="snap-1000-7", partition=15, elapsed_ms=900.0, expected_ms=None),
+        Synthesis(
+            job="porep-1000-40022", partition=0, since_ms=NOW_MS - 62010.0, expected_ms=33100.0
+        ),
+        Synthesis(
+            job="porep-1000-40022", partition=4, since_ms=NOW_MS - 12010.0, expected_ms=33100.0
+        ),
+        Synthesis(job="snap-1000-7", partition=15, since_ms=NOW_MS - 900.0, expected_ms=None),
     ),
-    gpu_queue=(Queued(job="porep-1000-40021", partition=1, waiting_ms=830.0),),
+    gpu_queue=(Queued(job="porep-1000-40021", partition=1, since_ms=NOW_MS - 830.0),),
     jobs=(
         JobRow(
             job="porep-1000-40020",
@@ -274,10 +280,16 @@ EIGHT = replace(
             lock=replace(
                 LOCK,
                 holder=Holding(
-                    worker=4 * gpu, job=LONG_JOB, partition=gpu, since_ms=9e6, stage="barrier"
+                    worker=4 * gpu,
+                    job=LONG_JOB,
+                    partition=gpu,
+                    since_ms=NOW_MS - 9e6,
+                    stage="barrier",
                 ),
                 waiting=tuple(
-                    Holding(worker=4 * gpu + n, job=WILD_JOB, partition=None, since_ms=1e3 * n)
+                    Holding(
+                        worker=4 * gpu + n, job=WILD_JOB, partition=None, since_ms=NOW_MS - 1e3 * n
+                    )
                     for n in range(1, 4)
                 ),
             ),
@@ -287,10 +299,12 @@ EIGHT = replace(
         for gpu in range(8)
     ),
     syntheses=tuple(
-        Synthesis(job=LONG_JOB, partition=n, elapsed_ms=4e4 - 1e3 * n, expected_ms=3e4)
+        Synthesis(job=LONG_JOB, partition=n, since_ms=NOW_MS - (4e4 - 1e3 * n), expected_ms=3e4)
         for n in range(30)
     ),
-    gpu_queue=tuple(Queued(job=WILD_JOB, partition=n, waiting_ms=9e5 - n) for n in range(20)),
+    gpu_queue=tuple(
+        Queued(job=WILD_JOB, partition=n, since_ms=NOW_MS - (9e5 - n)) for n in range(20)
+    ),
     jobs=tuple(
         JobRow(
             job=LONG_JOB if n % 2 else WILD_JOB,

@@ -196,7 +196,7 @@ def test_neither_nan_nor_half_a_character_reaches_a_reader() -> None:
             Synthesis(
                 job="j\N{REPLACEMENT CHARACTER}",
                 partition=0,
-                elapsed_ms=math.nan,
+                since_ms=math.nan,
                 expected_ms=math.inf,
             ),
         ),

@@ -459,13 +459,13 @@ FRAMES = st.builds(
             Synthesis,
             job=WORDS,
             partition=st.none() | NUMBER,
-            elapsed_ms=st.floats(0, 1e9),
+            since_ms=st.floats(0, 1e9),
             expected_ms=MS,
         ),
         max_size=3,
     ).map(tuple),
     gpu_queue=st.lists(
-        st.builds(Queued, job=WORDS, partition=NUMBER, waiting_ms=st.floats(0, 1e9)), max_size=3
+        st.builds(Queued, job=WORDS, partition=NUMBER, since_ms=st.floats(0, 1e9)), max_size=3
     ).map(tuple),
     jobs=st.lists(
         st.builds(

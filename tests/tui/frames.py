@@ -31,6 +31,7 @@ from cuzktop.logbook import LogBook
 UUID = "81ffd99a-a654-41df-b65b-e5db81d9ec77"
 WDPOST = "wdpost-1000-0-[12 255 3 4 5 6 7 8]"
 MARKUP = "[/gpu0] 日本語のジョブ [bold]"
+NOW_MS = 459_678.0
 STARTED = "2026-02-19T08:12:31.442118Z"
 
 
@@ -93,13 +94,21 @@ def lock(gpu: int = 0) -> Lock:
     first = 2 * gpu
     return Lock(
         holder=Holding(
-            worker=first, job=job_id(21), partition=gpu % 10, since_ms=640.0, stage="barrier"
+            worker=first,
+            job=job_id(21),
+            partition=gpu % 10,
+            since_ms=NOW_MS - 640.0,
+            stage="barrier",
         ),
         waiting=(
-            Holding(worker=first + 1, job=job_id(22), partition=(gpu + 4) % 10, since_ms=610.0),
+            Holding(
+                worker=first + 1, job=job_id(22), partition=(gpu + 4) % 10, since_ms=NOW_MS - 610.0
+            ),
         ),
         finishing=(
-            Holding(worker=first, job=job_id(21), partition=(gpu + 9) % 10, since_ms=300.0),
+            Holding(
+                worker=first, job=job_id(21), partition=(gpu + 9) % 10, since_ms=NOW_MS - 300.0
+            ),
         ),
     )
 
@@ -216,7 +225,7 @@ def syntheses(count: int = 10, oldest_ms: float = 31_000.0) -> tuple[Synthesis, 
         Synthesis(
             job=job_id(22 + at // 8),
             partition=(at + 3) % 10,
-            elapsed_ms=46_000.0 if at == 0 else max(900.0, oldest_ms - 2900.0 * at),
+            since_ms=NOW_MS - (46_000.0 if at == 0 else max(900.0, oldest_ms - 2900.0 * at)),
             expected_ms=33_100.0,
         )
         for at in range(count)
@@ -255,11 +264,11 @@ def flying(frame: Frame) -> tuple[PartitionRow, ...]:
                 ntt_msm_h_ms=None if lock_at is None else 420,
             )
     for item in frame.gpu_queue:
-        waited = int(item.waiting_ms)
+        waited = int(item.age_ms(frame.now_ms))
         start = now - waited - 33_120
         add(item.job, item.partition, "queued", synth_start_ms=start, synth_ms=33_120)
     for running in frame.syntheses:
-        start = now - int(running.elapsed_ms)
+        start = now - int(running.age_ms(frame.now_ms))
         add(running.job, running.partition, "synthesizing", synth_start_ms=start)
     return tuple(found)
 
@@ -326,7 +335,7 @@ def stages() -> dict[str, StageStats]:
 def busy() -> Frame:
     """One GPU whose brackets are full and whose kernels run half the time."""
     made = Frame(
-        now_ms=459_678.0,
+        now_ms=NOW_MS,
         at="2026-02-19T08:20:11.120Z",
         started=STARTED,
         dialect="S44-S45",
@@ -341,8 +350,8 @@ def busy() -> Frame:
         gpus=(gpu(),),
         syntheses=syntheses(),
         gpu_queue=(
-            Queued(job=job_id(22), partition=1, waiting_ms=830.0),
-            Queued(job=job_id(22), partition=2, waiting_ms=300.0),
+            Queued(job=job_id(22), partition=1, since_ms=NOW_MS - 830.0),
+            Queued(job=job_id(22), partition=2, since_ms=NOW_MS - 300.0),
         ),
         jobs=(
             job(19, "dddddddddd"),
@@ -496,7 +505,7 @@ def no_nvml() -> Frame:
     guessed = replace(
         lock(),
         confidence="inferred",
-        candidates=(Holding(worker=1, job=job_id(22), partition=4, since_ms=640.0),),
+        candidates=(Holding(worker=1, job=job_id(22), partition=4, since_ms=NOW_MS - 640.0),),
     )
     bare = replace(
         gpu(), window=window, lock=guessed, nvml=None, nvml_note="NVML not available: no driver"
@@ -574,7 +583,7 @@ def herd() -> Frame:
             Synthesis(
                 job=job_id(22 + at // 10),
                 partition=at % 10,
-                elapsed_ms=24_000.0 - 55 * at,
+                since_ms=NOW_MS - (24_000.0 - 55 * at),
                 expected_ms=33_100.0,
             )
             for at in range(20)
@@ -602,18 +611,24 @@ def ids() -> Frame:
                 gpu(),
                 lock=Lock(
                     holder=Holding(
-                        worker=0, job=UUID, partition=11, since_ms=640.0, stage="batch_add"
+                        worker=0, job=UUID, partition=11, since_ms=NOW_MS - 640.0, stage="batch_add"
                     ),
-                    waiting=(Holding(worker=1, job=WDPOST, partition=None, since_ms=99_000.0),),
-                    finishing=(Holding(worker=0, job=MARKUP, partition=2, since_ms=300.0),),
+                    waiting=(
+                        Holding(worker=1, job=WDPOST, partition=None, since_ms=NOW_MS - 99_000.0),
+                    ),
+                    finishing=(
+                        Holding(worker=0, job=MARKUP, partition=2, since_ms=NOW_MS - 300.0),
+                    ),
                 ),
             ),
         ),
         syntheses=tuple(
-            Synthesis(job=name, partition=3, elapsed_ms=12_000.0, expected_ms=None)
+            Synthesis(job=name, partition=3, since_ms=NOW_MS - 12_000.0, expected_ms=None)
             for name in names
         ),
-        gpu_queue=tuple(Queued(job=name, partition=None, waiting_ms=830.0) for name in names),
+        gpu_queue=tuple(
+            Queued(job=name, partition=None, since_ms=NOW_MS - 830.0) for name in names
+        ),
         jobs=tuple(
             replace(job(21 + at, "dddGqsss........"), job=name, message=MARKUP if at == 2 else "")
             for at, name in enumerate(names)

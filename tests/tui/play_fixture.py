@@ -40,9 +40,6 @@ def moved(frame: Frame, seconds: int) -> Frame:
         frame,
         now_ms=frame.now_ms + 1000 * seconds,
         source=replace(frame.source, events=frame.source.events + 11 * seconds),
-        syntheses=tuple(
-            replace(one, elapsed_ms=one.elapsed_ms + 1000 * seconds) for one in frame.syntheses
-        ),
         gpus=gpus,
     )
 

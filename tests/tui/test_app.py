@@ -140,7 +140,7 @@ async def test_the_same_picture_again_draws_nothing(monkeypatch: pytest.MonkeyPa
         # One synthesis grows older: one row changes.
         frame = busy()
         first, *others = frame.syntheses
-        older = replace(first, elapsed_ms=first.elapsed_ms + 1000)
+        older = replace(first, since_ms=first.since_ms - 1000)
         await show(pilot, replace(frame, syntheses=(older, *others)))
         assert [len(regions) for regions in refreshed] == [1]
         assert refreshed[0][0].height == 1

@@ -356,7 +356,7 @@ def test_the_gpu_queue_names_who_waits_longest() -> None:
     shown = text(draw_syntheses(busy(), 80, 5))
     assert "GPU queue 2  porep-1000-40022/1 830ms  porep-1000-40022/2 300ms" in shown
     assert "GPU queue empty" in text(draw_syntheses(herd(), 80, 5))
-    crowd = tuple(Queued(job="j", partition=at, waiting_ms=9.0) for at in range(40))
+    crowd = tuple(Queued(job="j", partition=at, since_ms=busy().now_ms - 9.0) for at in range(40))
     assert "+3" in text(draw_syntheses(replace(busy(), gpu_queue=crowd), 40, 5))
 
 

@@ -505,7 +505,7 @@ def test_the_pace_of_its_partitions_tells_when_a_job_is_done() -> None:
     assert left_ms(job(50, "ddFds"), frame, ends) is None
     assert left_ms(job(50, "ddddd"), frame, ends) is None
     # What is still in synthesis takes its usual time at least.
-    synthesis = replace(busy().syntheses[1], job=half.job, elapsed_ms=3100.0)
+    synthesis = replace(busy().syntheses[1], job=half.job, since_ms=frame.now_ms - 3100.0)
     assert left_ms(half, replace(frame, syntheses=(synthesis,)), ends) == 30_000.0
     assert ends_of(busy())[(job_id(20), 1)] == sorted(ends_of(busy())[(job_id(20), 1)])
 

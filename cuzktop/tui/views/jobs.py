@@ -85,7 +85,7 @@ def left_ms(job: JobRow, frame: Frame, ends: Sequence[int]) -> float | None:
     for synthesis in frame.syntheses:
         if synthesis.job == job.job and synthesis.expected_ms is not None:
             usual = synthesis.expected_ms
-            left = max(left, usual - synthesis.elapsed_ms)
+            left = max(left, usual - synthesis.age_ms(frame.now_ms))
     if "pending" in job.states:
         left = max(left, usual)
     return max(0.0, left)

@@ -186,7 +186,7 @@ def _one_line_each(frame: Frame, width: int, height: int, *, with_holder: bool) 
             spans += _time_bar(gpu, time_width)
         if holder_width:
             spans.append((" ", "text"))
-            spans += _holder(gpu, holder_width)
+            spans += _holder(gpu, frame.now_ms, holder_width)
         lines.append(clip(spans, width))
     if len(shown) < len(gpus) and height > 1:
         rest = gpus[len(shown) :]
@@ -229,7 +229,7 @@ def _nvml_cell(gpu: Gpu, width: int) -> list[Span]:
     return [(right(percent(util_of(gpu.nvml)), 6), style), (fit(note, width - 6), style)]
 
 
-def _holder(gpu: Gpu, width: int) -> list[Span]:
+def _holder(gpu: Gpu, now_ms: float, width: int) -> list[Span]:
     """Who has the lock, at what, and how many wait: one GPU's lock in one cell."""
     lock = gpu.lock
     waiting = f" +{len(lock.waiting)}○" if lock.waiting else ""
@@ -241,7 +241,7 @@ def _holder(gpu: Gpu, width: int) -> list[Span]:
     holder = lock.holder
     stage, style = STAGES.get(holder.stage or "", STAGES[""])
     who = "" if holder.worker is None else f"w{holder.worker} "
-    end = f" {stage} {doubt(lock)}{duration(holder.since_ms)}{waiting}"
+    end = f" {stage} {doubt(lock)}{duration(holder.age_ms(now_ms))}{waiting}"
     room = width - 2 - width_of(who) - width_of(end)
     spans: list[Span] = [("● ", style), (who, "text")]
     if room >= 4:

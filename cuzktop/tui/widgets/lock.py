@@ -87,12 +87,12 @@ def draw_lock(frame: Frame, width: int, height: int) -> list[Line]:
 
 
 def _rows(frame: Frame, gpu: Gpu, width: int, longest: int, *, several: bool) -> Iterator[Line]:
-    lock = gpu.lock
+    lock, now_ms = gpu.lock, frame.now_ms
     head = f"{gpu.gpu:>2}" if several else ""
     blank = " " * len(head)
     if lock.holder is not None:
         stage, style = STAGES.get(lock.holder.stage or "", (lock.holder.stage or "", "lock"))
-        yield _row(head, "●", lock.holder, stage, doubt(lock), style, width, longest)
+        yield _row(head, "●", lock.holder, now_ms, stage, doubt(lock), style, width, longest)
     else:
         if lock.confidence == "none":
             why = reason(frame, "the log doesn't say who holds it", timing=True)
@@ -102,17 +102,18 @@ def _rows(frame: Frame, gpu: Gpu, width: int, longest: int, *, several: bool) ->
             why = "free: no worker in its bracket"
         yield clip(((head, "strong"), (f"{' ' if head else ''}○ {why}", "muted")), width)
     for other in lock.candidates:
-        yield _row(blank, "?", other, "or this", "", "muted", width, longest)
+        yield _row(blank, "?", other, now_ms, "or this", "", "muted", width, longest)
     for waiter in lock.waiting:
-        yield _row(blank, "○", waiter, "waits", "", "text", width, longest)
+        yield _row(blank, "○", waiter, now_ms, "waits", "", "text", width, longest)
     for done in lock.finishing:
-        yield _row(blank, "✓", done, "finishing", "", "muted", width, longest)
+        yield _row(blank, "✓", done, now_ms, "finishing", "", "muted", width, longest)
 
 
 def _row(
     head: str,
     glyph: str,
     holding: Holding,
+    now_ms: float,
     word: str,
     mark: str,
     style: str,
@@ -122,7 +123,7 @@ def _row(
     who = _who(
         head, glyph, holding.worker, holding.job, holding.partition, word, style, width, longest
     )
-    since = (right(mark + duration(holding.since_ms), 6), style if glyph == "●" else "text")
+    since = (right(mark + duration(holding.age_ms(now_ms)), 6), style if glyph == "●" else "text")
     left = width - line_width(who) - 6
     if left < 0:
         return clip((*who, since), width)

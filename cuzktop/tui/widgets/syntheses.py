@@ -29,10 +29,10 @@ BLANK = (" ", "text")
 COLUMN = 38  # cells that one synthesis needs with its label, gauge and age
 
 
-def is_late(synthesis: Synthesis) -> bool:
+def is_late(synthesis: Synthesis, now_ms: float) -> bool:
     """Whether it has run well over what is usual for its kind."""
     expected_ms = synthesis.expected_ms
-    return expected_ms is not None and synthesis.elapsed_ms > LATE * expected_ms
+    return expected_ms is not None and synthesis.age_ms(now_ms) > LATE * expected_ms
 
 
 def draw_syntheses(frame: Frame, width: int, height: int) -> list[Line]:
@@ -43,8 +43,8 @@ def draw_syntheses(frame: Frame, width: int, height: int) -> list[Line]:
     """
     if width <= 0 or height <= 0:
         return []
-    running = frame.syntheses
-    late = sum([is_late(synthesis) for synthesis in running])
+    running, now_ms = frame.syntheses, frame.now_ms
+    late = sum([is_late(synthesis, now_ms) for synthesis in running])
     usual = next((s.expected_ms for s in running if s.expected_ms is not None), None)
     if blind(frame) and not running:
         why = reason(frame, "none")
@@ -66,7 +66,7 @@ def draw_syntheses(frame: Frame, width: int, height: int) -> list[Line]:
         column = width // columns
         shown = running
         if len(running) > rows * columns and usual is not None:
-            lines.append(_strip(running, width))
+            lines.append(_strip(running, now_ms, width))
             rows -= 1
             shown = running[: rows * columns]
         longest = max(
@@ -75,7 +75,9 @@ def draw_syntheses(frame: Frame, width: int, height: int) -> list[Line]:
         )
         for start in range(0, len(shown), columns):
             row = [
-                span for s in shown[start : start + columns] for span in _gauge(s, column, longest)
+                span
+                for s in shown[start : start + columns]
+                for span in _gauge(s, now_ms, column, longest)
             ]
             lines.append(clip(row, width))
             rows -= 1
@@ -85,15 +87,16 @@ def draw_syntheses(frame: Frame, width: int, height: int) -> list[Line]:
     return lines[:height]
 
 
-def _strip(running: tuple[Synthesis, ...], width: int) -> Line:
+def _strip(running: tuple[Synthesis, ...], now_ms: float, width: int) -> Line:
     """One column a synthesis, as high as its share of the usual time."""
-    oldest, youngest = running[0].elapsed_ms, running[-1].elapsed_ms
+    oldest, youngest = running[0].age_ms(now_ms), running[-1].age_ms(now_ms)
     words = f"  {age(youngest)} to {age(oldest)} old"
     room = max(1, width - width_of(words))
     spans: list[Span] = []
-    for late, some in groupby(running[:room], key=is_late):
+    for late, some in groupby(running[:room], key=lambda one: is_late(one, now_ms)):
         levels = [
-            round(8 * one.elapsed_ms / one.expected_ms) if one.expected_ms else 1 for one in some
+            round(8 * one.age_ms(now_ms) / one.expected_ms) if one.expected_ms else 1
+            for one in some
         ]
         text = "".join([LEVELS[max(1, min(8, level))] for level in levels])
         spans.append((text, "late" if late else "synth"))
@@ -101,9 +104,9 @@ def _strip(running: tuple[Synthesis, ...], width: int) -> Line:
     return clip(spans, width)
 
 
-def _gauge(synthesis: Synthesis, width: int, longest: int) -> Line:
-    expected_ms, elapsed_ms = synthesis.expected_ms, synthesis.elapsed_ms
-    late = is_late(synthesis)
+def _gauge(synthesis: Synthesis, now_ms: float, width: int, longest: int) -> Line:
+    expected_ms, elapsed_ms = synthesis.expected_ms, synthesis.age_ms(now_ms)
+    late = is_late(synthesis, now_ms)
     name, gauge_width, words = _beside_gauge(
         synthesis.job,
         synthesis.partition,
@@ -148,7 +151,7 @@ def _queue(frame: Frame, width: int) -> Line:
     left = width - width_of(spans[0][0])
     for index, item in enumerate(queue):
         more = f"  +{len(queue) - index - 1}" if index < len(queue) - 1 else ""
-        text = f" {duration(item.waiting_ms)}"
+        text = f" {duration(item.age_ms(frame.now_ms))}"
         name = label(item.job, item.partition, 22).rstrip()
         used = 2 + width_of(name) + width_of(text)
         if used + width_of(more) > left:
