@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby, islice, repeat
-from operator import le
+from operator import itemgetter, le, mul
 from typing import Final, Protocol
 
 from cuzktop.analysis.intervals import Span
@@ -68,7 +68,7 @@ class CpuTable:
 class Flights:
     """How many syntheses are in flight, from their starts and ends (offsets in ms)."""
 
-    __slots__ = ("_answer", "_asked", "_ends_sum", "_missing", "_starts", "_starts_sum", "ends")
+    __slots__ = ("_ends_sum", "_known", "_missing", "_starts", "_starts_sum", "ends")
 
     def __init__(
         self, starts: Sequence[float], ends: Sequence[float], flying: int | None = None
@@ -78,24 +78,25 @@ class Flights:
         self._starts_sum, self._ends_sum = _Sums(self._starts), _Sums(self.ends)
         before = 0 if flying is None else flying - (len(starts) - len(ends))
         self._missing = max(0, before)  # began before the first of `starts`
-        self._asked: Sequence[float] = ()
-        self._answer: list[int] = []
+        self._known: dict[float, int] = {}  # the last that were asked for
 
     def at(self, at_ms: float) -> int:
         """In flight at an instant; one that ends at it is not."""
         return self.at_each([at_ms])[0]
 
     def at_each(self, times: Sequence[float]) -> list[int]:
-        """In flight at each of some instants; asked for the same again, it knows the answer.
+        """In flight at each of some instants; asked for some of them again, it knows the answer.
 
         Stages of one call begin together.
         """
-        if times != self._asked:
+        known = self._known
+        if not all(map(known.__contains__, times)):
             missing = self._missing
-            counts = self._counts(times)
-            self._asked = times
-            self._answer = [max(0, begun - ended + missing) for begun, ended in counts]
-        return self._answer
+            counts = [begun - ended + missing for begun, ended in self._counts(times)]
+            if min(counts) < 0:
+                counts = [max(0, count) for count in counts]
+            known = self._known = dict(zip(times, counts, strict=True))
+        return list(map(known.__getitem__, times))
 
     def mean(self, lo_ms: float, hi_ms: float) -> float:
         """The time-weighted mean over a span, which is not empty."""
@@ -118,10 +119,14 @@ class Flights:
         return zip(begun, map(bisect_right, repeat(self.ends), times), strict=True)
 
     def _areas(self, times: Sequence[float]) -> list[float]:
-        started, ended = self._starts_sum.of, self._ends_sum.of
+        starts = [bisect_right(self._starts, at) for at in times]
+        ends = [bisect_right(self.ends, at) for at in times]
+        started, ended = self._starts_sum.of_each(starts), self._ends_sum.of_each(ends)
         return [
-            (starts - ends) * at - (started(starts) - ended(ends))
-            for at, (starts, ends) in zip(times, self._counts(times), strict=True)
+            (begun - over) * at - (begun_sum - over_sum)
+            for at, begun, over, begun_sum, over_sum in zip(
+                times, starts, ends, started, ended, strict=True
+            )
         ]
 
     def usual(self) -> float | None:
@@ -174,10 +179,13 @@ class _Sums:
             parts = [sum(times[at : at + every]) for at in starts]
         self._sums = list(accumulate(parts, initial=0.0))
 
-    def of(self, count: int) -> float:
-        """The sum of the first `count`."""
+    def of_each(self, counts: Sequence[int]) -> list[float]:
+        """The sum of the first so many, for each of `counts`."""
         if self._every == 1:
-            return self._sums[count]
+            return list(map(self._sums.__getitem__, counts))
+        return list(map(self._of, counts))
+
+    def _of(self, count: int) -> float:
         whole = count // self._every
         return self._sums[whole] + sum(self._times[whole * self._every : count])
 
@@ -264,7 +272,7 @@ def _compared(stage: str, pairs: list[tuple[int, float]]) -> CpuStage | None:
     size = len(pairs) / BANDS
     least = max(FEWEST, size / 2)
     bands: list[list[tuple[int, float]]] = []
-    for _, same in groupby(pairs, key=lambda pair: pair[0]):
+    for _, same in groupby(pairs, key=itemgetter(0)):
         level = list(same)
         room = bands and (len(bands[-1]) < least or len(bands[-1]) + len(level) <= 1.25 * size)
         if room:
@@ -306,25 +314,19 @@ def _correlation(pairs: Sequence[tuple[float, float]]) -> float:
     """Spearman's, from -1 to 1; 0 where one of the two never changes."""
     first = _ranks([level for level, _ in pairs])
     second = _ranks([ms for _, ms in pairs])
-    mean = (len(pairs) - 1) / 2
-    together = sum((a - mean) * (b - mean) for a, b in zip(first, second, strict=True))
-    spread = sum((a - mean) ** 2 for a in first) * sum((b - mean) ** 2 for b in second)
+    # Ranks are whole or half, so that no sum is rounded; all ranks have the same sum.
+    means = len(pairs) * ((len(pairs) - 1) / 2) ** 2
+    together = sum(map(mul, first, second)) - means
+    spread = (sum(map(mul, first, first)) - means) * (sum(map(mul, second, second)) - means)
     return together / math.sqrt(spread) if spread > 0 else 0.0
 
 
 def _ranks(figures: Sequence[float]) -> list[float]:
     """Ranks from 0; equal figures share the mean of theirs."""
-    order = sorted(range(len(figures)), key=figures.__getitem__)
-    ranks = [0.0] * len(figures)
-    at = 0
-    while at < len(order):
-        end = at
-        while end < len(order) and figures[order[end]] == figures[order[at]]:
-            end += 1
-        for index in order[at:end]:
-            ranks[index] = (at + end - 1) / 2
-        at = end
-    return ranks
+    ordered = sorted(figures)
+    last = dict(zip(ordered, range(len(ordered)), strict=True))
+    first = dict(zip(reversed(ordered), range(len(ordered) - 1, -1, -1), strict=True))
+    return [(first[figure] + last[figure]) / 2 for figure in figures]
 
 
 def _judged(stages: tuple[CpuStage, ...]) -> Inflation:
