@@ -34,7 +34,7 @@ from cuzktop.analysis.summary import (
 )
 from cuzktop.analysis.throughput import FewStages
 from cuzktop.cards import process_text, strangers
-from cuzktop.dataclass import dataclass
+from cuzktop.dataclass import dataclass, replace
 from cuzktop.events import (
     Event,
     GpuSampled,
@@ -165,7 +165,8 @@ class Picture:
         self.source_note = ""
         self.status: StatusRead | None = None
         self.status_note = ""
-        self._notes: deque[fr.Alert] = deque(maxlen=20)
+        self._notes: deque[tuple[float | None, fr.Alert]] = deque(maxlen=20)
+        self._present: tuple[float, float] | None = None  # wall clock, and the run's
         self._had_timeline = False
         self._had_timing = False
         self._summed: _Summed | None = None
@@ -240,7 +241,8 @@ class Picture:
     def _note(self, event: SourceNote) -> None:
         self.source_note = event.text
         if event.level != "info":
-            self._notes.append(fr.Alert(level=event.level, at_ms=None, text=event.text))
+            alert = fr.Alert(level=event.level, at_ms=None, text=event.text)
+            self._notes.append((event.at_ms, alert))
 
     def _finished(self, run: Run, partition: Partition) -> None:
         self.recent.appendleft(partition_row(partition, lock_lines=run.lock_lines))
@@ -253,7 +255,7 @@ class Picture:
         text = f"the daemon was started anew: run {run.index} ended"
         if lost:
             text += f", {lost} proofs lost"
-        self._notes.append(fr.Alert(level="warning", at_ms=None, text=text))
+        self._notes.append((None, fr.Alert(level="warning", at_ms=None, text=text)))
 
     # ------------------------------------------------------------ output
 
@@ -296,7 +298,10 @@ class Picture:
         """
         run = self.model.run
         now = run.clock if now_ms is None else max(now_ms, run.clock)
-        if wall_ms is None and run.epoch_us is not None:
+        self._present = None
+        if wall_ms is not None:
+            self._present = wall_ms, now + ((source.silent_ms or 0.0) if source.old else 0.0)
+        elif run.epoch_us is not None:
             wall_ms = run.epoch_us / 1000.0 + now
         told = self._told
         if told is None:
@@ -716,8 +721,16 @@ class Picture:
         )
 
     def _alerts(self, run: Run) -> tuple[fr.Alert, ...]:
+        """What went wrong; notes have a time where the clock of the present is known."""
+        present = self._present
         own = [fr.Alert(level=one.level, at_ms=one.at, text=one.text) for one in run.alerts]
-        return (*self._notes, *own)
+        notes = [
+            note
+            if at_ms is None or present is None
+            else replace(note, at_ms=present[1] - max(0.0, present[0] - at_ms))
+            for at_ms, note in self._notes
+        ]
+        return (*notes, *own)
 
     def _second_opinion(self, run: Run, now: float) -> list[fr.Alert]:
         """Where the daemon's own status contradicts its log."""

@@ -23,11 +23,12 @@ from cuzktop.events import (
     PlayedAgain,
     SourceNote,
 )
-from cuzktop.frame import Frame, Gpu, Nvml, PartitionRow, Source
+from cuzktop.frame import Alert, Frame, Gpu, Nvml, PartitionRow, Source
 from cuzktop.headless.snapshot import snapshot_document
 from cuzktop.parse.scanner import LogScanner
 from cuzktop.picture import HISTORY_S, SUMMED_MS, Picture
 from cuzktop.sources.replay import demo
+from cuzktop.tui.widgets.alerts import notice
 
 SOURCE = Source(path="daemon.log")
 EPOCH_MS = 1_771_488_751_442.0  # 2026-02-19T08:12:31.442Z
@@ -347,6 +348,28 @@ def test_graphs_and_shares_agree(name: str) -> None:
             seconds = bins[-21:-1]  # the last one has only begun
             assert None not in seconds
             assert share == pytest.approx(sum(one or 0.0 for one in seconds) / 20, abs=1.5)
+
+
+def test_what_goes_wrong_in_reading_has_an_age_so_that_it_is_news_while_it_is() -> None:
+    """Without one it would stand behind any lock that was held a little longer than usual."""
+    picture = Picture()
+    picture.feed([SourceNote(1_000_000.0, "error", "the log can't be read")])
+
+    def alert_at(wall_ms: float, **source: float) -> Alert:
+        shown = Source(path="x", **source)  # type: ignore[arg-type]  # figures alone
+        frame = picture.frame(source=shown, now_ms=5000.0, wall_ms=wall_ms)
+        ages.append(None if (at := frame.alerts[0].at_ms) is None else frame.present_ms - at)
+        return frame.alerts[0]
+
+    ages: list[float | None] = []
+    held = Alert(level="warning", at_ms=4000.0, text="held long", lasts=True)
+    alert = alert_at(1_003_000.0)
+    alert_at(1_009_000.0, silent_ms=10_000_000.0)
+    alert_at(900_000.0)  # the clock was set back
+    assert ages == [3000.0, 9000.0, 0.0]
+    told = notice(Frame(now_ms=5000.0, alerts=(held, alert)))
+    assert told == ("error", "3s ago", "the log can't be read  (+1 more)")
+    assert picture.frame(source=Source(path="x")).alerts[0].at_ms is None
 
 
 def test_before_the_first_bracket_there_is_no_graph() -> None:
