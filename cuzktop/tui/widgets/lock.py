@@ -60,12 +60,7 @@ def draw_lock(frame: Frame, width: int, height: int) -> list[Line]:
     if not frame.gpus:
         return lines + sentence(reason(frame, "no worker seen yet"), width, room)
     several = len(frame.gpus) > 1
-    names = [
-        width_of(clean(one.job)) + (0 if one.partition is None else 1 + len(str(one.partition)))
-        for gpu in frame.gpus
-        for one in everyone(gpu.lock)
-    ]
-    longest = max(names, default=0)
+    longest = _longest(tuple([gpu.lock for gpu in frame.gpus]))
     blocks = [list(_rows(frame, gpu, width, longest, several=several)) for gpu in frame.gpus]
     if sum(map(len, blocks)) <= room:
         return lines + [line for block in blocks for line in block]
@@ -84,6 +79,17 @@ def draw_lock(frame: Frame, width: int, height: int) -> list[Line]:
                 shares[index] += 1
                 spare -= 1
     return lines + [line for b, s in zip(blocks, shares, strict=True) for line in b[:s]]
+
+
+@lru_cache(maxsize=4)
+def _longest(locks: tuple[Lock, ...]) -> int:
+    """The width of the longest name; remembered, for locks stay the same between two lines."""
+    names = [
+        width_of(clean(one.job)) + (0 if one.partition is None else 1 + len(str(one.partition)))
+        for lock in locks
+        for one in everyone(lock)
+    ]
+    return max(names, default=0)
 
 
 def _rows(frame: Frame, gpu: Gpu, width: int, longest: int, *, several: bool) -> Iterator[Line]:

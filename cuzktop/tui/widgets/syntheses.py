@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
 
@@ -29,10 +30,12 @@ BLANK = (" ", "text")
 COLUMN = 38  # cells that one synthesis needs with its label, gauge and age
 
 
-def is_late(synthesis: Synthesis, now_ms: float) -> bool:
-    """Whether it has run well over what is usual for its kind."""
-    expected_ms = synthesis.expected_ms
-    return expected_ms is not None and synthesis.age_ms(now_ms) > LATE * expected_ms
+def late_ones(running: Sequence[Synthesis], ages: Sequence[float]) -> list[bool]:
+    """Which of them have run well over what is usual for their kind."""
+    return [
+        one.expected_ms is not None and age_ms > LATE * one.expected_ms
+        for one, age_ms in zip(running, ages, strict=True)
+    ]
 
 
 def draw_syntheses(frame: Frame, width: int, height: int) -> list[Line]:
@@ -44,7 +47,9 @@ def draw_syntheses(frame: Frame, width: int, height: int) -> list[Line]:
     if width <= 0 or height <= 0:
         return []
     running, now_ms = frame.syntheses, frame.now_ms
-    late = sum([is_late(synthesis, now_ms) for synthesis in running])
+    ages = [synthesis.age_ms(now_ms) for synthesis in running]
+    lates = late_ones(running, ages)
+    late = sum(lates)
     usual = next((s.expected_ms for s in running if s.expected_ms is not None), None)
     if blind(frame) and not running:
         why = reason(frame, "none")
@@ -66,7 +71,7 @@ def draw_syntheses(frame: Frame, width: int, height: int) -> list[Line]:
         column = width // columns
         shown = running
         if len(running) > rows * columns and usual is not None:
-            lines.append(_strip(running, now_ms, width))
+            lines.append(_strip(running, ages, lates, width))
             rows -= 1
             shown = running[: rows * columns]
         longest = max(
@@ -74,11 +79,9 @@ def draw_syntheses(frame: Frame, width: int, height: int) -> list[Line]:
             for s in shown or running
         )
         for start in range(0, len(shown), columns):
-            row = [
-                span
-                for s in shown[start : start + columns]
-                for span in _gauge(s, now_ms, column, longest)
-            ]
+            row: list[Span] = []
+            for at in range(start, min(start + columns, len(shown))):
+                row += _gauge(shown[at], ages[at], column, longest, late=lates[at])
             lines.append(clip(row, width))
             rows -= 1
     if queue_rows:
@@ -87,36 +90,38 @@ def draw_syntheses(frame: Frame, width: int, height: int) -> list[Line]:
     return lines[:height]
 
 
-def _strip(running: tuple[Synthesis, ...], now_ms: float, width: int) -> Line:
+def _strip(
+    running: Sequence[Synthesis], ages: Sequence[float], lates: Sequence[bool], width: int
+) -> Line:
     """One column a synthesis, as high as its share of the usual time."""
-    oldest, youngest = running[0].age_ms(now_ms), running[-1].age_ms(now_ms)
-    words = f"  {age(youngest)} to {age(oldest)} old"
+    words = f"  {age(ages[-1])} to {age(ages[0])} old"
     room = max(1, width - width_of(words))
+    levels = [
+        round(8 * age_ms / one.expected_ms) if one.expected_ms else 1
+        for one, age_ms in zip(running[:room], ages, strict=False)
+    ]
+    text = "".join([LEVELS[max(1, min(8, level))] for level in levels])
     spans: list[Span] = []
-    for late, some in groupby(running[:room], key=lambda one: is_late(one, now_ms)):
-        levels = [
-            round(8 * one.age_ms(now_ms) / one.expected_ms) if one.expected_ms else 1
-            for one in some
-        ]
-        text = "".join([LEVELS[max(1, min(8, level))] for level in levels])
-        spans.append((text, "late" if late else "synth"))
+    for late, some in groupby(lates[:room]):
+        columns = len(list(some))
+        spans.append((text[:columns], "late" if late else "synth"))
+        text = text[columns:]
     spans.append((words, "muted"))
     return clip(spans, width)
 
 
-def _gauge(synthesis: Synthesis, now_ms: float, width: int, longest: int) -> Line:
-    expected_ms, elapsed_ms = synthesis.expected_ms, synthesis.age_ms(now_ms)
-    late = is_late(synthesis, now_ms)
+def _gauge(synthesis: Synthesis, age_ms: float, width: int, longest: int, *, late: bool) -> Line:
+    expected_ms = synthesis.expected_ms
     name, gauge_width, words = _beside_gauge(
         synthesis.job,
         synthesis.partition,
-        elapsed_ms // 1000,
+        age_ms // 1000,
         expected_ms,
         width,
         longest,
         late=late,
     )
-    share = None if not expected_ms else 100 * elapsed_ms / expected_ms
+    share = None if not expected_ms else 100 * age_ms / expected_ms
     return (name, BLANK, bar(share, gauge_width, "late" if late else "synth"), words)
 
 
@@ -124,7 +129,7 @@ def _gauge(synthesis: Synthesis, now_ms: float, width: int, longest: int) -> Lin
 def _beside_gauge(
     job: str,
     partition: int | None,
-    elapsed_s: float,
+    age_s: float,
     expected_ms: float | None,
     width: int,
     longest: int,
@@ -132,7 +137,7 @@ def _beside_gauge(
     late: bool,
 ) -> tuple[Span, int, Span]:
     """What stands before a gauge, its width, and what stands behind it, for a second each."""
-    words = age(1000 * elapsed_s)
+    words = age(1000 * age_s)
     if expected_ms:
         words += f"/{age(1000 * round(expected_ms / 1000))}"
     words = right(words, 8) + ("!" if late else " ")
