@@ -311,6 +311,21 @@ def row_paint(bench: Bench) -> list[Result]:
 
 # ---------------------------------------------------------------- live
 
+PROCESSES = 95  # that htop looks at, at least: its cost grows with them, and machines differ
+
+
+@contextlib.contextmanager
+def crowd(count: int) -> Iterator[None]:
+    """So many processes on this machine, with sleeping ones where there are fewer."""
+    missing = max(0, count - tasks()[0])
+    sleepers = [subprocess.Popen([tool("sleep"), "infinity"]) for _ in range(missing)]
+    try:
+        yield
+    finally:
+        for sleeper in sleepers:
+            sleeper.kill()
+            sleeper.wait()
+
 
 def start_warm(terminal: Tmux, command: list[str], longest_s: float) -> tuple[str, int]:
     """Start it a second time, when its byte code is cached: compiling leaves 10 MB behind."""
@@ -327,10 +342,11 @@ def live(bench: Bench, delay_s: float, most: float) -> list[Result]:
     """The whole program beside htop at the same rate, over the same seconds, in one tmux."""
     htop = tool("htop")
     windows, length_s = bench.count(5, 3), 30.0
-    with tmux(bench) as terminal, growing(bench) as log:
+    with tmux(bench) as terminal, growing(bench) as log, contextlib.ExitStack() as around:
         command = bench.around.script("live_app.py", "follow", log, "-d", str(delay_s))
         session, ours = start_warm(terminal, command, 30.0)
         _, theirs = terminal.start([htop, "-d", str(round(10 * delay_s))])
+        around.enter_context(crowd(PROCESSES))
         time.sleep(12.0)  # imports, history and htop's first look at all processes are over
         pairs = Pairs()
         lines = log.read_bytes().count(b"\n")
