@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
+from cuzktop.bell import Bell
 from cuzktop.dataclass import NamedTuple, dataclass
 from cuzktop.errors import CuzktopError, SourceUnreadableError, UsageError
 from cuzktop.events import Event, GpuSampled, HostSampled, PlayedAgain, SourceNote
@@ -34,7 +35,7 @@ from cuzktop.sources.recording import (
 
 DEFAULT_DEMO = "ninety-percent"
 LINGER_S = 3.0  # the last picture stands this long before the next round
-LEAST_WAIT_S = 0.05  # lines closer together than this come together: a log is polled no faster
+LEAST_WAIT_S = 0.25  # lines closer together than this come together: a log is polled no faster
 MOST_WAIT_S = 1.0  # the stop button is looked after at least this often
 MOST_EVENTS = 1000  # at a time: a history of hours is not held beside what it becomes
 FORWARD_MS = 10 * 60_000.0  # a step forward that is played through; a longer one begins anew
@@ -495,7 +496,7 @@ class Replay(threading.Thread):
         self._again = again
         self._stay = stay
         self._stopped = threading.Event()
-        self._woken = threading.Event()
+        self._woken = Bell()
         self._wait = wait or self._doze
         self._reel = reel(log, samples)
         self._start_ms = self._reel.start_ms
@@ -562,12 +563,12 @@ class Replay(threading.Thread):
         with self._control:
             self._sought_ms = min(max(at_ms, self.first_ms), self.last_ms)
             self._set_pace(self._sought_ms, standing=True)
-        self._woken.set()
+        self._woken.ring()
 
     def stop(self) -> None:
         """End the thread soon."""
         self._stopped.set()
-        self._woken.set()
+        self._woken.ring()
 
     def _change(self, *, paused: bool | None = None, speed: float | None = None) -> None:
         with self._control:
@@ -575,7 +576,7 @@ class Replay(threading.Thread):
             self._paused = self._paused if paused is None else paused
             self._speed = self._speed if speed is None else speed
             self._set_pace(now_ms, standing=self._standing)
-        self._woken.set()
+        self._woken.ring()
 
     def _set_pace(self, log_ms: float, *, standing: bool) -> None:
         self._standing = standing
@@ -585,7 +586,6 @@ class Replay(threading.Thread):
     def _doze(self, seconds: float) -> bool:
         """Sleep until it is time, or something was asked for; whether to stop."""
         self._woken.wait(seconds)
-        self._woken.clear()
         return self._stopped.is_set()
 
     # ------------------------------------------------------------ the thread

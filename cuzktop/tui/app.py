@@ -280,7 +280,8 @@ class CuzktopApp(App[None]):
     def _show(self, frame: Frame) -> None:
         """Give the frame to the view that is seen and to the footer; the others cost nothing."""
         self.frame = frame
-        self._show_deck()
+        if self._footer is not None and self.deck is not None:
+            self._footer.set_reactive(FooterPanel.deck, self.deck.badge())  # drawn with the frame
         brush = Brush(self.screen_stack[0]) if self._lies_open() else None
         for panel in (self._panels.get(self._view), self._footer):
             if panel is not None:

@@ -145,9 +145,9 @@ class FooterPanel(Lines):
 
     def made_of(self, frame: Frame) -> object:
         """See `Lines`: of the silence, the seconds."""
-        source = frame.source
-        silent_s = None if source.silent_ms is None else source.silent_ms // 1000
-        return source.path, source.lines, source.events, source.unparsed, silent_s, frame.host
+        of = frame.source
+        silent_s = None if of.silent_ms is None else of.silent_ms // 1000
+        return of.path, of.lines, of.events, of.unparsed, silent_s, frame.host, self.deck
 
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:  # noqa: ARG002 - one line
         """See `draw_footer`."""
