@@ -280,8 +280,7 @@ class CuzktopApp(App[None]):
     def _show(self, frame: Frame) -> None:
         """Give the frame to the view that is seen and to the footer; the others cost nothing."""
         self.frame = frame
-        if self._footer is not None and self.deck is not None:
-            self._footer.set_reactive(FooterPanel.deck, self.deck.badge())  # drawn with the frame
+        self._tell_footer_of_deck()
         brush = Brush(self.screen_stack[0]) if self._lies_open() else None
         for panel in (self._panels.get(self._view), self._footer):
             if panel is not None:
@@ -328,9 +327,12 @@ class CuzktopApp(App[None]):
         said = NO_DECK if self.deck is None else key(self.deck)
         if said:
             self._say(said)
-        self._show_deck()
+        self._tell_footer_of_deck()
+        if self._footer is not None:
+            self._footer.show(self.frame)
 
-    def _show_deck(self) -> None:
+    def _tell_footer_of_deck(self) -> None:
+        """What is played or recorded; the footer draws it with the frame that it is shown next."""
         if self._footer is not None and self.deck is not None:
             self._footer.deck = self.deck.badge()
 

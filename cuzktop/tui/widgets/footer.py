@@ -141,7 +141,7 @@ class FooterPanel(Lines):
     behind: var[int | None] = var[int | None](None)
     view: var[str] = var("overview")
     said: var[str] = var("")
-    deck: var[str] = var("")
+    deck = ""  # what is played or recorded: drawn with a frame, by which its time goes on
 
     def made_of(self, frame: Frame) -> object:
         """See `Lines`: of the silence, the seconds."""
@@ -171,10 +171,6 @@ class FooterPanel(Lines):
 
     def watch_view(self) -> None:
         """Name the view and its keys."""
-        self.redraw()
-
-    def watch_deck(self) -> None:
-        """Show the new time, or how much was recorded."""
         self.redraw()
 
     def watch_said(self) -> None:
