@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import os
 import signal
 from collections.abc import Callable, Iterable, Sequence
@@ -24,7 +25,6 @@ from cuzktop.settings import DEFAULT_INTERVAL_S, Settings
 from cuzktop.tui import preferences
 from cuzktop.tui.driver import ForgivingDriver
 from cuzktop.tui.keys import KEYS
-from cuzktop.tui.loop_bell import LoopBell
 from cuzktop.tui.messages import (
     Body,
     Opened,
@@ -131,7 +131,7 @@ class CuzktopApp(App[None]):
         self.deck: Deck | None = None
         self.frame = EMPTY  # what is shown
         self._latest = EMPTY  # what was published last
-        self._bell: LoopBell | None = None  # has the latest frame taken up
+        self._ring: Callable[[], object] | None = None  # has the latest frame taken up
         self._called = False
         self.selected: PartitionKey | None = None
         self._moment: float | None = None  # of what is selected, or the time line's cursor
@@ -194,9 +194,13 @@ class CuzktopApp(App[None]):
 
     async def on_mount(self) -> None:
         """Start what waits for the screen."""
-        self._bell = LoopBell(asyncio.get_running_loop(), self._take_up)
+        self._ring = partial(
+            asyncio.get_running_loop().call_soon_threadsafe,
+            self._take_up,
+            context=contextvars.copy_context(),  # whoever rings knows nothing of this app
+        )
         if self._called:
-            self._bell.ring()
+            self._ring()
         if self.on_interval is not None and self.interval_s == self._preferences.interval_s:
             self.on_interval(self.interval_s)
         if self._preferences.view is not None:
@@ -222,9 +226,7 @@ class CuzktopApp(App[None]):
 
     def on_unmount(self) -> None:
         """Give the signals back, and show nothing more."""
-        if self._bell is not None:
-            self._bell.close()
-            self._bell = None
+        self._ring = None
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
@@ -255,8 +257,9 @@ class CuzktopApp(App[None]):
         if self._called:
             return
         self._called = True
-        if (bell := self._bell) is not None:
-            bell.ring()
+        if (ring := self._ring) is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+                ring()
 
     def _take_up(self) -> None:
         """Draw the latest frame, or while paused count what happened since.
@@ -267,7 +270,7 @@ class CuzktopApp(App[None]):
         if isinstance(driver, ForgivingDriver) and driver.put_off(self._take_up):
             return
         self._called = False
-        if self._bell is None:
+        if self._ring is None:
             return  # it is over
         try:
             if self.paused:
