@@ -18,7 +18,7 @@ from cuzktop.parse.scanner import LogScanner
 from cuzktop.picture import Picture
 from cuzktop.settings import EVERYTHING, Settings
 from cuzktop.sources.files import is_stream
-from cuzktop.sources.sink import OwnCost, Singles
+from cuzktop.sources.sink import Singles
 from cuzktop.where import STDIN, Log
 
 if TYPE_CHECKING:
@@ -218,8 +218,14 @@ class Feeding:
         if not self._played or self._settings.demo is not None:
             from cuzktop.sources.host import HostSampler  # noqa: PLC0415
 
-            sink = OwnCost(readings) if self._played else readings
-            host = HostSampler(sink, wall_ms, stop, period_s=HOST_PERIOD_S, daemon_pid=pid)
+            host = HostSampler(
+                readings,
+                wall_ms,
+                stop,
+                period_s=HOST_PERIOD_S,
+                daemon_pid=pid,
+                own_only=self._played,
+            )
             host.start()
             daemon_pid = lambda: host.daemon_pid  # noqa: E731
         if not self._played:

@@ -135,6 +135,15 @@ def sample(reader: HostReader, clock: Callable[[], float], state: SamplerState) 
     )
 
 
+def sample_own(reader: HostReader, clock: Callable[[], float], state: SamplerState) -> HostSampled:
+    """Read what cuzktop itself costs, and nothing else: all else is None."""
+    own, own_cpu_pct = _process(reader, clock, state, None)
+    nothing = HostSampled(clock(), *[None] * (len(HostSampled._fields) - 1))
+    return nothing._replace(
+        own_cpu_pct=own_cpu_pct, own_rss_bytes=None if own is None else own.rss_bytes
+    )
+
+
 def _ask(read: Callable[[], _T]) -> _T | None:
     try:
         return read()
@@ -230,7 +239,8 @@ class HostSampler(threading.Thread):
     """Puts a `HostSampled` on `events` every `period_s`; a daemon thread that raises nothing.
 
     `clock` gives wall-clock ms. Without `daemon_pid`, or once that process is gone, the daemon is
-    looked for by name.
+    looked for by name. With `own_only` there is nothing but what cuzktop itself costs: a log that
+    is played is of another box, of which this one's figures say nothing.
     """
 
     def __init__(
@@ -241,6 +251,7 @@ class HostSampler(threading.Thread):
         *,
         period_s: float = DEFAULT_PERIOD_S,
         daemon_pid: int | None = None,
+        own_only: bool = False,
         reader: HostReader | None = None,
     ) -> None:
         """Take `period_s` in seconds; without a `reader`, ask psutil."""
@@ -249,6 +260,7 @@ class HostSampler(threading.Thread):
         self._clock = clock
         self._stop_event = stop
         self._period_s = max(MIN_PERIOD_S, period_s)
+        self._sample = sample_own if own_only else sample
         self._reader = reader
         self._state = SamplerState(daemon_pid=daemon_pid)
 
@@ -266,7 +278,7 @@ class HostSampler(threading.Thread):
             try:
                 if self._reader is None:
                     self._reader = PsutilReader()
-                self._events.put(sample(self._reader, self._clock, self._state))
+                self._events.put(self._sample(self._reader, self._clock, self._state))
             except Exception as error:  # noqa: BLE001  # a fault here must not end the readings
                 if not noted:
                     self._events.put(self._note(error))

@@ -24,8 +24,8 @@ from cuzktop.sources.host import (
     Resource,
     SamplerState,
     sample,
+    sample_own,
 )
-from cuzktop.sources.sink import OwnCost, Singles
 
 GIB = 1024**3
 T0_MS = 1_796_029_645_000.0
@@ -416,16 +416,13 @@ def test_the_module_itself_needs_no_psutil() -> None:
 
 def test_beside_a_log_that_is_played_only_our_own_cost_is_read() -> None:
     """The log is of another box: this one's CPU and memory say nothing of it."""
-    kept: list[Event] = []
-    reading = HostSampled(
-        5000.0, 100.0, 2**30, 2**34, 9.5, 41.0, 3.2, 4711, 3080.0, 2**33, own_cpu_pct=0.4
-    )
-    sink = OwnCost(Singles(kept.extend))
-    sink.put(reading._replace(own_rss_bytes=40 * 2**20, tlb_shootdowns_per_s=9.0, missing="x"))
-    sink.put(SourceNote(5000.0, "info", "rotated"))
-    assert kept == [
-        HostSampled(
-            5000.0, None, None, None, None, None, None, own_cpu_pct=0.4, own_rss_bytes=40 * 2**20
-        ),
-        SourceNote(5000.0, "info", "rotated"),
-    ]
+    host, state = FakeHost(), SamplerState()
+    host.start_daemon(4711)
+    assert sample_own(host, host.clock, state).own_cpu_pct is None  # a rate needs two readings
+    host.run(2.0, cores=8.0, own=0.004, daemon=7.0)
+    read = sample_own(host, host.clock, state)
+    assert read.own_cpu_pct == pytest.approx(0.4)
+    assert (read.at_ms, read.own_rss_bytes) == (T0_MS + 2000.0, 40 * 2**20)
+    others = {**read._asdict(), "at_ms": None, "own_cpu_pct": None, "own_rss_bytes": None}
+    assert set(others.values()) == {None}
+    assert set(host.calls) == {"process"}
