@@ -12,8 +12,10 @@ import contextlib
 import math
 import re
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
@@ -39,6 +41,7 @@ LEAST_WAIT_S = 0.25  # lines closer together than this come together: a log is p
 MOST_WAIT_S = 1.0  # the stop button is looked after at least this often
 MOST_EVENTS = 1000  # at a time: a history of hours is not held beside what it becomes
 FORWARD_MS = 10 * 60_000.0  # a step forward that is played through; a longer one begins anew
+PIECES_AHEAD = 256  # some seconds of a log; more would be a hitch in what is played
 SEEK_BACK_BYTES = 16 * 1024 * 1024  # of a recording, read before the point that is asked for
 
 _ANEW: Final = "anew"
@@ -136,6 +139,11 @@ class LineClock:
 
         None before the first line with a time. Without any time stamp the log begins in 1970.
         """
+        self.reads(line)
+        return self._now_us
+
+    def reads(self, line: bytes) -> bool:
+        """Read the time of `line`, if it has one; whether it has."""
         stamp = STAMP.search(line)
         if stamp is not None:
             wall_us = _stamp_us(stamp[1])
@@ -143,10 +151,15 @@ class LineClock:
                 if ENGINE_STARTS in line:
                     self._epoch_us, self._fallen_us = wall_us, None
                 self._advance(wall_us)
-            return self._now_us
+            return True
         mark = MARK.search(line)
         if mark is not None:
             self._read_offset(int(mark[1]) * 1000)
+        return mark is not None
+
+    @property
+    def now_us(self) -> int | None:
+        """The time of the last line that was read."""
         return self._now_us
 
     def _read_offset(self, offset_us: int) -> None:
@@ -188,15 +201,14 @@ def timed(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     now_us = 0
     group: list[bytes] = []
     for line in lines:
-        if STAMP.search(line) is None and MARK.search(line) is None:
+        if not clock.reads(line):
             group.append(line)
             if len(group) < LONGEST_GROUP:
                 continue
             yield from ((now_us, held) for held in group)
             group.clear()
             continue
-        before_us = now_us
-        now_us = clock.read(line) or now_us
+        before_us, now_us = now_us, clock.now_us or now_us
         if group:
             yield from zip(_placed(group, before_us, now_us), group, strict=True)
             group.clear()
@@ -444,6 +456,51 @@ def _clock_position_s(text: str, first: datetime) -> float:
 # ---------------------------------------------------------------- playing
 
 
+class Ahead:
+    """Pieces read ahead, many at a time: read one by one as they come, each costs several times.
+
+    Where reading fails, that is raised after all that was read before.
+    """
+
+    def __init__(self, pieces: Iterator[tuple[float, Piece]]) -> None:
+        """Nothing is read yet; each piece comes at a time (ms)."""
+        self._pieces = pieces
+        self._times: list[float] = []
+        self._read: list[Piece] = []
+        self._at = 0  # of these, the next
+        self._failure: Exception | None = None
+        self.taken_ms = -math.inf  # when the last that was taken came
+
+    def next_ms(self) -> float | None:
+        """When the next piece comes, never before the last one; None at the end."""
+        if self._at == len(self._times):
+            self._read_on()
+        return self._times[self._at] if self._at < len(self._times) else None
+
+    def upto(self, until_ms: float) -> list[Piece]:
+        """Take what comes by then, as far as it was read ahead."""
+        begin = self._at
+        end = self._at = bisect_right(self._times, until_ms, begin)
+        if end > begin:
+            self.taken_ms = self._times[end - 1]
+        return self._read[begin:end]
+
+    def _read_on(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        newest_ms = self.taken_ms
+        self._times, self._read, self._at = [], [], 0
+        try:
+            for came_ms, piece in islice(self._pieces, PIECES_AHEAD):
+                newest_ms = max(newest_ms, came_ms)  # a clock was set back
+                self._times.append(newest_ms)
+                self._read.append(piece)
+        except Exception as error:
+            if not self._read:
+                raise
+            self._failure = error
+
+
 class _Pace(NamedTuple):
     """The log's time at an instant of the clock, and how fast it goes on; speed 0: it stands."""
 
@@ -508,7 +565,7 @@ class Replay(threading.Thread):
         self._sought_ms: float | None = None  # asked for, not gone to yet
         self._fill_to_ms = self._start_ms
         self._pace = _Pace(self._start_ms, 0.0, 0.0)
-        # The thread's own: what has been read and not handed over.
+        self._working = threading.Lock()  # over what has been read and not handed over
         self._lines: list[bytes] = []
         self._line_bytes = 0
         self._events: list[Event] = []
@@ -603,39 +660,44 @@ class Replay(threading.Thread):
 
     def _play(self) -> str:
         """Play to the end; how it was broken off, if it was."""
-        played_ms = -math.inf
-        for came_ms, piece in self._reel.pieces(self._fill_to_ms):
-            at_ms = max(came_ms, played_ms)  # a clock was set back
-            while not self._is_due(at_ms):
-                if self._sought_ms is not None:
-                    if not self._seeks_forward(played_ms):
-                        return _ANEW
-                    continue
-                self._hand_over()
-                if self._sleep(self._wait_s(at_ms)):
-                    return _STOPPED
-            self._take(piece)
-            played_ms = at_ms
-        self._hand_over()
+        ahead = self._ahead = Ahead(self._reel.pieces(self._fill_to_ms))
+        while (at_ms := self._go_on(ahead)) is not None:
+            if self._sought_ms is not None:
+                if not self._seeks_forward(ahead.taken_ms):
+                    return _ANEW
+            elif self._sleep(self._wait_s(at_ms)):
+                return _STOPPED
         with self._control:
             if self._sought_ms is None:
+                played_ms = ahead.taken_ms
                 end_ms = max(played_ms, self._fill_to_ms) if self._standing else self.now_ms()
                 self._set_pace(end_ms, standing=not self._again)
         return ""
 
-    def _is_due(self, at_ms: float) -> bool:
-        """Whether what came at `at_ms` is to be handed over now."""
+    def _go_on(self, ahead: Ahead) -> float | None:
+        """Hand over all that is due; when the next piece comes, None at the end."""
+        with self._working:
+            while (at_ms := ahead.next_ms()) is not None:
+                pieces = ahead.upto(self._due_ms(at_ms))
+                if not pieces:
+                    break
+                self._take(pieces)
+            self._hand_over()
+        return at_ms
+
+    def _due_ms(self, at_ms: float) -> float:
+        """Up to when all is to be handed over now, if the next piece comes at `at_ms`."""
         if self._sought_ms is not None:
-            return False
+            return -math.inf
         if self._standing:
             if at_ms < self._fill_to_ms:
-                return True
+                return math.nextafter(self._fill_to_ms, -math.inf)
             self._hand_over()
             with self._control:
                 if self._sought_ms is not None:
-                    return False
+                    return -math.inf
                 self._set_pace(self._fill_to_ms, standing=False)
-        return at_ms <= self.now_ms()
+        return self.now_ms()
 
     def _seeks_forward(self, played_ms: float) -> bool:
         """Whether the time that is asked for comes soon enough to be played up to; begin that."""
@@ -687,14 +749,18 @@ class Replay(threading.Thread):
         self._events = []
         self._emit([*self._parser.cut(), PlayedAgain(to_ms)])
 
-    def _take(self, piece: Piece) -> None:
-        """Keep a piece until the next handing over."""
-        if isinstance(piece, bytes):
-            self._lines.append(piece)
-            self._line_bytes += len(piece)
-            if self._line_bytes >= READ_BLOCK_BYTES:
-                self._hand_over()
-            return
+    def _take(self, pieces: Iterable[Piece]) -> None:
+        """Keep pieces until the next handing over."""
+        for piece in pieces:
+            if isinstance(piece, bytes):
+                self._lines.append(piece)
+                self._line_bytes += len(piece)
+                if self._line_bytes >= READ_BLOCK_BYTES:
+                    self._hand_over()
+            else:
+                self._take_event(piece)
+
+    def _take_event(self, piece: Event | LogCut) -> None:
         self._parse()
         if isinstance(piece, LogCut):
             self._events += self._parser.cut()
