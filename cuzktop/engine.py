@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ Batch = Sequence[Event]
 LEAST_INTERVAL_S = 0.1
 FIRST_S = 0.2  # nobody should wait a whole interval for the first picture with the log in it
 BEHIND_MS = 3000.0  # a log whose newest line is so old when it comes is being caught up with
+BRING_S = 0.19  # a log is read no more often than every second frame of ten a second
 ERROR_PAUSE_S = 1.0  # after one of our own errors: it may come again at once
 
 
@@ -86,7 +88,8 @@ class Engine(threading.Thread):
 
     `clock` gives wall-clock milliseconds (a replay's own), `monotonic_s` the seconds that paces
     go by; `age_ms` is how long ago the log last grew when reading began. `glance` gives a picture
-    of the log's end, if there is one: it is shown until all before it is read.
+    of the log's end, if there is one: it is shown until all before it is read. `bring` has a
+    source fold in what has come, before a frame is made.
     """
 
     def __init__(
@@ -102,6 +105,7 @@ class Engine(threading.Thread):
         interval_s: float,
         age_ms: float | None = None,
         glance: Callable[[], Frame | None] = lambda: None,
+        bring: Callable[[], object] = lambda: None,
     ) -> None:
         """Nothing happens before `start`."""
         super().__init__(name="engine", daemon=True)
@@ -121,6 +125,8 @@ class Engine(threading.Thread):
         self._latest: Frame | None = None
         self._told = ""
         self._glance = glance
+        self._bring = bring
+        self._brought_s = -math.inf
         self._watch = Watch()
 
     def stop(self) -> None:
@@ -177,6 +183,10 @@ class Engine(threading.Thread):
             self._inbox.wait(left)
             if self._stopped.is_set():
                 return
+        now_s = self._monotonic_s()
+        if now_s - self._brought_s >= BRING_S:
+            self._brought_s = now_s
+            self._bring()
         failure, self._inbox.failure = self._inbox.failure, None
         if failure is not None:
             raise failure

@@ -88,6 +88,7 @@ class Feeding:
         self.deck = Deck(tape=self._tape)
         if log.unsure:
             self._inbox.lay_beside([SourceNote(wall_ms(), "warning", log.note)])
+        self._bring: Callable[[], object] = lambda: None
         self._source = self._source_of(settings, log)
         self._engine = Engine(
             self._picture,
@@ -100,6 +101,7 @@ class Feeding:
             interval_s=interval_s,
             age_ms=age_ms,
             glance=lambda: None if glance is None else glance.frame,
+            bring=self._bring,
         )
         self.set_interval = self._engine.set_interval
 
@@ -129,6 +131,7 @@ class Feeding:
             stay=settings.demo is None,
         )
         self._clock = replay.now_ms
+        self._bring = replay.bring
         self.deck = Deck(replay)
         if settings.demo is not None and self._samples is None:
             self._picture.sampler_note = "this demo has no GPU readings"

@@ -124,6 +124,18 @@ def test_batches_between_two_frames_are_folded_into_the_next() -> None:
     assert scene.times == [0.2, 1.2, 2.2]
 
 
+def test_a_frame_has_its_source_bring_what_has_come() -> None:
+    scene, numbers = Scene(), itertools.count()
+    scene.engine._bring = lambda: scene.inbox.emit(synth(next(numbers)))
+    for _ in range(3):
+        scene.engine.step()
+    assert [len(frame.syntheses) for _, frame in scene.frames] == [1, 2, 3]
+    scene.engine.set_interval(0.1)
+    for _ in range(10):
+        scene.engine.step()
+    assert len(scene.frames[-1][1].syntheses) == 8  # five times a second is often enough
+
+
 def test_many_batches_do_not_make_more_frames_than_asked_for() -> None:
     scene = Scene(interval_s=10.0)
     scene.engine.step()

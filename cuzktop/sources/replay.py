@@ -39,6 +39,7 @@ DEFAULT_DEMO = "ninety-percent"
 LINGER_S = 3.0  # the last picture stands this long before the next round
 LEAST_WAIT_S = 0.25  # lines closer together than this come together: a log is polled no faster
 MOST_WAIT_S = 1.0  # the stop button is looked after at least this often
+BROUGHT_MS = 1500.0  # by what is due is brought, or our own thread looks after it again
 MOST_EVENTS = 1000  # at a time: a history of hours is not held beside what it becomes
 FORWARD_MS = 10 * 60_000.0  # a step forward that is played through; a longer one begins anew
 PIECES_AHEAD = 256  # some seconds of a log; more would be a hitch in what is played
@@ -459,7 +460,7 @@ def _clock_position_s(text: str, first: datetime) -> float:
 class Ahead:
     """Pieces read ahead, many at a time: read one by one as they come, each costs several times.
 
-    Where reading fails, that is raised after all that was read before.
+    One thread reads on; another may take what was read, if they keep out of each other's way.
     """
 
     def __init__(self, pieces: Iterator[tuple[float, Piece]]) -> None:
@@ -468,37 +469,51 @@ class Ahead:
         self._times: list[float] = []
         self._read: list[Piece] = []
         self._at = 0  # of these, the next
+        self._newest_ms = -math.inf
+        self._ended = False
         self._failure: Exception | None = None
         self.taken_ms = -math.inf  # when the last that was taken came
 
+    @property
     def next_ms(self) -> float | None:
-        """When the next piece comes, never before the last one; None at the end."""
-        if self._at == len(self._times):
-            self._read_on()
+        """When the next piece comes that was read, never before the last one; None without one."""
         return self._times[self._at] if self._at < len(self._times) else None
 
+    @property
+    def reaches_ms(self) -> float:
+        """Up to when all has been read; -inf if there is nothing to be taken."""
+        if self._at == len(self._times):
+            return -math.inf
+        return math.inf if self._ended else self._newest_ms
+
+    def read_on(self) -> None:
+        """Read more if little is left."""
+        if self._ended or len(self._times) - self._at > PIECES_AHEAD // 2:
+            return
+        del self._times[: self._at], self._read[: self._at]
+        self._at = 0
+        most = len(self._times) + PIECES_AHEAD
+        try:
+            for came_ms, piece in islice(self._pieces, PIECES_AHEAD):
+                self._newest_ms = max(self._newest_ms, came_ms)  # a clock was set back
+                self._times.append(self._newest_ms)
+                self._read.append(piece)
+        except Exception as error:  # noqa: BLE001 - raised after what was read before
+            self._failure = error
+        self._ended = len(self._times) < most
+
     def upto(self, until_ms: float) -> list[Piece]:
-        """Take what comes by then, as far as it was read ahead."""
+        """Take what comes by then, as far as it was read."""
         begin = self._at
         end = self._at = bisect_right(self._times, until_ms, begin)
         if end > begin:
             self.taken_ms = self._times[end - 1]
         return self._read[begin:end]
 
-    def _read_on(self) -> None:
+    def end(self) -> None:
+        """Raise what ended it, if it wasn't its end."""
         if self._failure is not None:
             raise self._failure
-        newest_ms = self.taken_ms
-        self._times, self._read, self._at = [], [], 0
-        try:
-            for came_ms, piece in islice(self._pieces, PIECES_AHEAD):
-                newest_ms = max(newest_ms, came_ms)  # a clock was set back
-                self._times.append(newest_ms)
-                self._read.append(piece)
-        except Exception as error:
-            if not self._read:
-                raise
-            self._failure = error
 
 
 class _Pace(NamedTuple):
@@ -566,6 +581,9 @@ class Replay(threading.Thread):
         self._fill_to_ms = self._start_ms
         self._pace = _Pace(self._start_ms, 0.0, 0.0)
         self._working = threading.Lock()  # over what has been read and not handed over
+        self._ahead: Ahead | None = None
+        self._brought_ms = -math.inf  # by the clock
+        self._failure: Exception | None = None  # the thread raises it
         self._lines: list[bytes] = []
         self._line_bytes = 0
         self._events: list[Event] = []
@@ -627,6 +645,32 @@ class Replay(threading.Thread):
         self._stopped.set()
         self._woken.ring()
 
+    def bring(self) -> None:
+        """Hand over what is due by now, if it was read and nothing else goes on; reads nothing.
+
+        Any thread may ask. As long as one does, our own sleeps: two that wake in turn cost more.
+        """
+        if self._standing or not self._working.acquire(blocking=False):
+            return
+        try:
+            if self._ahead is not None:
+                self._bring(self._ahead)
+        except Exception as error:  # noqa: BLE001 - our own thread tells it
+            self._failure = error
+            self._woken.ring()
+        finally:
+            self._working.release()
+
+    def _bring(self, ahead: Ahead) -> None:
+        now_ms = self.now_ms()
+        self._take(ahead.upto(now_ms))
+        self._hand_over()
+        if ahead.reaches_ms >= now_ms + BROUGHT_MS * self._pace.speed:
+            self._brought_ms = self._clock()
+        else:
+            self._brought_ms = -math.inf
+            self._woken.ring()
+
     def _change(self, *, paused: bool | None = None, speed: float | None = None) -> None:
         with self._control:
             now_ms = self.now_ms()
@@ -660,7 +704,16 @@ class Replay(threading.Thread):
 
     def _play(self) -> str:
         """Play to the end; how it was broken off, if it was."""
-        ahead = self._ahead = Ahead(self._reel.pieces(self._fill_to_ms))
+        ahead = Ahead(self._reel.pieces(self._fill_to_ms))
+        with self._working:
+            self._ahead = ahead
+        try:
+            return self._play_on(ahead)
+        finally:
+            with self._working:
+                self._ahead = None
+
+    def _play_on(self, ahead: Ahead) -> str:
         while (at_ms := self._go_on(ahead)) is not None:
             if self._sought_ms is not None:
                 if not self._seeks_forward(ahead.taken_ms):
@@ -675,15 +728,26 @@ class Replay(threading.Thread):
         return ""
 
     def _go_on(self, ahead: Ahead) -> float | None:
-        """Hand over all that is due; when the next piece comes, None at the end."""
+        """Read on, and hand over what is due unless others do; when the next one comes, or None."""
         with self._working:
-            while (at_ms := ahead.next_ms()) is not None:
+            if self._failure is not None:
+                raise self._failure
+            ahead.read_on()
+            if self._is_brought() and not self._standing:
+                return ahead.next_ms
+            while (at_ms := ahead.next_ms) is not None:
                 pieces = ahead.upto(self._due_ms(at_ms))
                 if not pieces:
                     break
                 self._take(pieces)
+                ahead.read_on()
             self._hand_over()
+            if at_ms is None:
+                ahead.end()
         return at_ms
+
+    def _is_brought(self) -> bool:
+        return self._clock() - self._brought_ms < BROUGHT_MS
 
     def _due_ms(self, at_ms: float) -> float:
         """Up to when all is to be handed over now, if the next piece comes at `at_ms`."""
@@ -711,7 +775,7 @@ class Replay(threading.Thread):
     def _wait_s(self, at_ms: float) -> float:
         """How long to sleep before what comes at `at_ms`, or before looking again."""
         speed = self._pace.speed
-        if speed == 0.0:
+        if speed == 0.0 or self._is_brought():
             return MOST_WAIT_S
         seconds = (at_ms - self.now_ms()) / 1000.0 / speed
         return min(max(seconds, LEAST_WAIT_S), MOST_WAIT_S)

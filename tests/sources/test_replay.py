@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -25,12 +25,13 @@ from cuzktop.events import (
 from cuzktop.settings import READ_BLOCK_BYTES
 from cuzktop.sources import recording, replay
 from cuzktop.sources.files import open_log, read_blocks
-from cuzktop.sources.recording import RecordingWriter
+from cuzktop.sources.recording import Piece, RecordingWriter
 from cuzktop.sources.replay import (
     LINGER_S,
     MOST_EVENTS,
     Demo,
     LineClock,
+    RecordingReel,
     Replay,
     demo,
     demo_folder,
@@ -646,6 +647,126 @@ def test_a_paused_demo_does_not_begin_again(log: Path) -> None:
     stage.at(60.5, player.stop)
     player.run()
     assert [at_s for at_s, event in stage.emitted if isinstance(event, PlayedAgain)] == [60.0]
+
+
+def test_a_frame_has_what_is_due_brought(log: Path) -> None:
+    """Lines that the thread would hand over up to a quarter of a second later, and does in time."""
+    stage = Remote()
+    player = play(log, stage, start_s=1.0, again=False)
+    brought = 0
+
+    def bring() -> None:
+        nonlocal brought
+        before = len(stage.emitted)
+        player.bring()
+        brought += len(stage.emitted) - before
+
+    for second in range(2, 12):
+        stage.at(second + 0.1, bring)
+    player.run()
+    lines = [item for item in stage.heard() if item[1].isdigit()]
+    assert lines[:4] == [(0.0, "1000"), (1.0, "2000"), (2.0, "3000"), (3.1, "4000")]
+    assert lines[9:11] == [(9.1, "10000"), (10.1, "11000")]
+    assert brought == 9
+    assert stage.heard()[-3:] == [(19.0, "20000"), (19.0, "finished"), (19.0, "the log has ended")]
+
+
+def test_who_has_it_brought_never_waits_for_a_disk(
+    rec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recording may lie on a server that is gone: frames go on."""
+    asked_by: list[str] = []
+
+    class Slow(RecordingReel):
+        def pieces(self, at_ms: float) -> Iterator[tuple[float, Piece]]:
+            del at_ms
+            for second in range(100):
+                asked_by.append(who[0])
+                yield at(0.1 * second), b"%d\n" % second
+
+    who = ["thread"]
+
+    def bring() -> None:
+        who[0] = "frame"
+        player.bring()
+        who[0] = "thread"
+
+    monkeypatch.setattr(replay, "RecordingReel", Slow)
+    monkeypatch.setattr(replay, "PIECES_AHEAD", 10)
+    stage = Remote()
+    player = play(rec, stage, again=False)
+    for second in range(1, 10):
+        stage.at(second + 0.05, bring)
+    player.run()
+    assert [raw for _, raw in stage.lines()[:-1]] == [str(second) for second in range(100)]
+    assert all(at_s - 0.1 * int(raw) < 0.26 for at_s, raw in stage.lines()[:-1])
+    assert asked_by == ["thread"] * 100
+
+
+def test_nothing_is_brought_while_it_is_paused_or_over(rec: Path) -> None:
+    stage = Remote()
+    player = play(rec, stage, start_s=10.0, again=False, stay=True)
+    stage.at(2.5, player.pause)
+    stage.at(20.0, player.bring)
+    stage.at(30.0, player.resume)
+    stage.at(100.0, player.bring)
+    stage.at(200.0, player.stop)
+    player.run()
+    assert not [item for item in stage.heard() if 2.5 < item[0] <= 30.0]
+    assert stage.heard()[-1] == (37.5, ENDED)
+
+
+def test_a_step_back_goes_before_what_is_brought(rec: Path) -> None:
+    stage = Remote()
+    player = play(rec, stage, start_s=10.0, again=False)
+    stage.at(3.5, player.bring)
+    stage.at(3.6, lambda: player.seek(at(4.0)))
+    stage.at(3.6, player.bring)
+    stage.at(4.7, player.bring)
+    stage.at(5.0, player.stop)
+    player.run()
+    assert [item for item in stage.heard() if item[1].isdigit()][-5:] == [
+        (3.6, "1000"),
+        (3.6, "2000"),
+        (3.6, "3000"),
+        (3.6, "4000"),
+        (4.7, "5000"),
+    ]
+
+
+def test_what_breaks_while_it_is_brought_ends_the_thread_with_a_word(log: Path) -> None:
+    class Breaks(Lines):
+        def feed(self, data: bytes) -> list[LogEvent]:
+            if b",12000," in data:
+                raise ZeroDivisionError(data)
+            return super().feed(data)
+
+    stage = Remote()
+    player = Replay(
+        log, Breaks(), stage.emit, clock=stage.clock, wait=stage.wait, start_s=11.0, again=False
+    )
+    stage.at(1.05, player.bring)
+    player.run()
+    [text] = stage.notes()
+    assert "stopped: ZeroDivisionError" in text
+
+
+def test_what_cannot_be_read_is_told_after_all_that_can(
+    rec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pieces are read ahead; those before the damage are played in their time all the same."""
+
+    class Broken(RecordingReel):
+        def pieces(self, at_ms: float) -> Iterator[tuple[float, Piece]]:
+            yield at(0), b"one\n"
+            yield at(5), b"two\n"
+            raise UsageError(str(at_ms), hint="")
+
+    monkeypatch.setattr(replay, "RecordingReel", Broken)
+    stage = Stage()
+    play(rec, stage, again=False).run()
+    assert stage.lines() == [(0.0, "one"), (5.0, "two")]
+    assert stage.notes()[0].startswith("playing stopped: ")
 
 
 def test_a_real_thread_is_woken(rec: Path) -> None:
