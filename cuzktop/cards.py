@@ -15,6 +15,7 @@ from cuzktop.units import UNKNOWN, percent, size, watts
 if TYPE_CHECKING:
     from cuzktop.events import GpuProcess, GpuSampled
 
+MIXED = "Several GPUs, mixed"
 DAEMON_NAMES = ("cuzk-daemon", "cuzk")
 
 
@@ -33,7 +34,7 @@ def unknown(why: str) -> str:
 
 def title(gpu: int, shares: Shares | None) -> str:
     """What a GPU is called over its figures; they may be of several that can't be told apart."""
-    return "Several GPUs, mixed" if shares is not None and shares.mixed else f"GPU {gpu}"
+    return MIXED if shares is not None and shares.mixed else f"GPU {gpu}"
 
 
 def whose(process: GpuProcess, processes: Sequence[GpuProcess], host: Host | None) -> str:

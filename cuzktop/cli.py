@@ -368,6 +368,9 @@ def _report(options: argparse.Namespace) -> int:
             )
         else:
             reports = [report for report, _ in summary.runs]
+            for report in reports:
+                if report.unplaced and report.run in tallies:
+                    tallies[report.run].unplace(report.unplaced)
             if options.markdown:
                 text = report_markdown(reports, source, tallies)
             else:

@@ -426,7 +426,11 @@ class GpuReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RunReport:
-    """One life of the daemon; its partitions are streamed beside it, not kept in it."""
+    """One life of the daemon; its partitions are streamed beside it, not kept in it.
+
+    They are told to run on GPU 0 while no other is known of: those of the workers `unplaced` turned
+    out to run on any of several.
+    """
 
     run: int
     started: str | None
@@ -440,3 +444,4 @@ class RunReport:
     settings: Mapping[str, str] = field(default_factory=dict)
     herd: Herd | None = None
     inflation: Inflation | None = None
+    unplaced: frozenset[int] = frozenset()

@@ -31,6 +31,7 @@ from cuzktop.analysis.summary import (
     waiting_spans,
     why_unknown,
     why_without_shares,
+    workers_anywhere,
 )
 from cuzktop.analysis.throughput import FewStages
 from cuzktop.cards import process_text, strangers
@@ -177,6 +178,7 @@ class Picture:
         self._gpus: dict[int, tuple[_OneGpu, fr.Gpu]] = {}  # the same
         self._flying: _Flying | None = None
         self._told: _Told | None = None
+        self._unplaced: frozenset[int] = frozenset()  # workers whose GPU isn't known, of several
         self._paced: _Paced | None = None
         self.model = Model(self._finished, self._run_ended, keep_ms=1000.0 * self.window_s)
 
@@ -219,6 +221,7 @@ class Picture:
         self.readings.clear()
         self._notes.clear()
         self.finished = 0
+        self._unplaced = frozenset()
         self._summed = self._told = self._paced = self._over = None
         self.model = Model(self._finished, self._run_ended, keep_ms=1000.0 * self.window_s)
 
@@ -245,12 +248,14 @@ class Picture:
             self._notes.append((event.at_ms, alert))
 
     def _finished(self, run: Run, partition: Partition) -> None:
-        self.recent.appendleft(partition_row(partition, lock_lines=run.lock_lines))
+        row = partition_row(partition, lock_lines=run.lock_lines, unplaced=self._unplaced)
+        self.recent.appendleft(row)
         self.finished += 1
 
     def _run_ended(self, run: Run) -> None:
         lost = sum(job.ended is None and not job.failed for job in run.jobs.values())
         self.recent.clear()
+        self._unplaced = frozenset()
         self._summed = self._over = None
         text = f"the daemon was started anew: run {run.index} ended"
         if lost:
@@ -308,6 +313,8 @@ class Picture:
             told = self._told = self._tell(run)
             self._sum_up(run, told, now)
         paced = self._pace(run, told, now, wall_ms, source)
+        if self._place_rows(run, paced):
+            told = self._told = self._tell(run)
         summed = self._summed or self._sum_up(run, told, now)
         self._had_timeline |= run.timeline_seen  # a daemon that starts again writes them again
         self._had_timing |= run.timing_seen
@@ -462,6 +469,26 @@ class Picture:
         return self._paced
 
     # ------------------------------------------------------------ parts
+
+    def _place_rows(self, run: Run, paced: _Paced) -> bool:
+        """Have the rows of workers that may be any GPU's name none; whether any was changed.
+
+        Which workers these are is known by the shares, and so when there are rows already.
+        """
+        windows = [one.window for one in paced.gpus.values() if one.window is not None]
+        unplaced = workers_anywhere(run, windows)
+        changed = unplaced ^ self._unplaced
+        if not changed:
+            return False
+        self._unplaced = unplaced
+        self._rows_before.clear()
+        first = next(iter(run.gpus))  # where calls are counted that nobody places
+        for at, row in enumerate(self.recent):
+            worker = row.worker
+            if worker is not None and worker in changed:
+                gpu = None if worker in unplaced else run.worker_gpu.get(worker, first)
+                self.recent[at] = replace(row, gpu=gpu)
+        return True
 
     def _lock(self, gpu: int, calls: list[LiveCall]) -> fr.Lock:
         """The lock of a GPU: the one told before, as long as it is so."""
@@ -653,7 +680,13 @@ class Picture:
             row = before.get(key)
             if row is None:
                 likely, lock_at = (None, None) if live is None else (live.lines, live.lock_at)
-                row = partition_row(part, lock_lines=lock_lines, likely=likely, lock_at=lock_at)
+                row = partition_row(
+                    part,
+                    lock_lines=lock_lines,
+                    likely=likely,
+                    lock_at=lock_at,
+                    unplaced=self._unplaced,
+                )
             kept[key] = row
             return row
 
@@ -698,7 +731,7 @@ class Picture:
         unknown = why_unknown(run)
         time_pct = weighted(windows) if windows and not unknown else None
         if time_pct is None:
-            unknown = unknown or why_without_shares(run)
+            unknown = unknown or why_without_shares(run, windows)
         return verdict(
             time_pct,
             proofs=proofs(run).completed,

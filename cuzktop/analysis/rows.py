@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 
+from cuzktop.dataclass import replace
 from cuzktop.frame import PartitionRow
 from cuzktop.model.kinds import C2, C3, C4, C6, C7, C8, C9, C10
 from cuzktop.model.state import Line, Partition
@@ -12,6 +13,11 @@ from cuzktop.model.state import Line, Partition
 _ORDER = {"none": 0, "inferred": 1, "exact": 2}
 _ROUNDING_MS = 1  # gpu_total exceeds the sum of its truncated parts by 1 or 2 ms
 _UNORDERED_MS = 100  # a line's time is taken before the line is written, by another thread perhaps
+
+
+def unplaced_row(row: PartitionRow, workers: Collection[int]) -> PartitionRow:
+    """A row made before it was known that these workers may use any of several GPUs."""
+    return replace(row, gpu=None) if row.worker in workers else row
 
 
 @cache  # of three words each
@@ -37,11 +43,12 @@ def partition_row(
     lock_lines: bool,
     likely: Mapping[int, Line] | None = None,
     lock_at: float | None = None,
+    unplaced: Collection[int] = (),
 ) -> PartitionRow:
     """All that the log says about a partition, and how sure it is whose lines these are.
 
     `likely` are the lines of a call that isn't settled yet, `lock_at` is when it took the lock, by
-    these lines.
+    these lines. `unplaced` are workers of which isn't known which GPU they use.
 
     `lock_lines` says whether this generation prints the lock's times (S41 and newer); before it
     the barrier and the lock's times are derived from the kernels' lines.
@@ -82,7 +89,7 @@ def partition_row(
         kind=partition.kind,
         state=partition.state,
         worker=partition.worker,
-        gpu=partition.gpu,
+        gpu=None if partition.worker in unplaced else partition.gpu,
         attribution=weakest,
         attribution_by=by,
         derived=derived,

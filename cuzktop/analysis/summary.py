@@ -17,7 +17,7 @@ from cuzktop.analysis.occupancy import Phases, pairs, weighted
 from cuzktop.analysis.reconcile import suspects
 from cuzktop.analysis.throughput import StageTable
 from cuzktop.frame import Alert, GpuReport, Herd, Proofs, RunReport, Shares
-from cuzktop.model.state import Gpu, History, Partition, Run
+from cuzktop.model.state import ONE_GPU_UNTIL, Gpu, History, Partition, Run
 from cuzktop.parse.text import iso_utc
 
 
@@ -75,10 +75,20 @@ def is_placed(run: Run, gpu: Gpu) -> bool | None:
 
     None where it tells of several GPUs and not of all workers: any of them may be this GPU's.
     """
-    if len(run.gpus) > 1:
-        workers = {worker for one in run.gpus.values() for worker in one.workers}
-        return True if workers <= run.worker_gpu.keys() else None
-    return all(worker in run.worker_gpu for worker in gpu.workers)
+    if run.has_several_gpus:
+        return None if unplaced_workers(run) else True
+    return run.step_hi <= ONE_GPU_UNTIL or run.worker_gpu.keys() >= gpu.workers
+
+
+def unplaced_workers(run: Run) -> frozenset[int]:
+    """The workers of which the log doesn't say which GPU they use."""
+    workers = {worker for gpu in run.gpus.values() for worker in gpu.workers}
+    return frozenset(workers - run.worker_gpu.keys())
+
+
+def workers_anywhere(run: Run, shares: Iterable[Shares]) -> frozenset[int]:
+    """The workers that may be any GPU's: there are several, as the run's shares have found."""
+    return unplaced_workers(run) if any(one.mixed for one in shares) else frozenset()
 
 
 FOLD_CALLS = 4096  # and more of a GPU's calls that have ended are counted and forgotten
@@ -263,7 +273,7 @@ def summarize(
             proofs=counts.completed,
             wave=wave,
             measured=_together(shares, reports, measured),
-            why_unknown=why_unknown(run) or why_without_shares(run),
+            why_unknown=why_unknown(run) or why_without_shares(run, shares),
             step=(run.step_lo, run.step_hi),
             facts=Facts(
                 stages=figures_of,
@@ -283,6 +293,7 @@ def summarize(
         settings=dict(run.settings),
         herd=herd_of(wave, gauge),
         inflation=stretched,
+        unplaced=workers_anywhere(run, shares),
     )
 
 
@@ -338,14 +349,15 @@ def why_unknown(run: Run) -> str:
 
 
 UNPLACED = (
-    "calls hold the lock at the same time, so there are several GPUs, and this log doesn't say"
-    " which worker uses which: the daemon's standard output is missing; start it with 2>&1"
+    "there are several GPUs (the log names them, or calls hold the lock at the same time), and this"
+    " log doesn't say which worker uses which: the daemon's standard output is missing; start it"
+    " with 2>&1"
 )
 
 
-def why_without_shares(run: Run) -> str:
-    """Why there are no shares although brackets have closed."""
-    if any(not is_placed(run, gpu) for gpu in run.gpus.values()):
+def why_without_shares(run: Run, shares: Iterable[Shares]) -> str:
+    """Why there are no `shares` although brackets have closed."""
+    if any(one.mixed for one in shares):
         return UNPLACED
     calls = without = 0
     for gpu in run.gpus.values():

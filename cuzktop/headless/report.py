@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+import re
+from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Final, TextIO
 
 from cuzktop.analysis.reconcile import differences
+from cuzktop.analysis.rows import unplaced_row
 from cuzktop.columns import PARTITION_COLUMNS, partition_json
 from cuzktop.frame import GpuReport, Herd, Inflation, PartitionRow, RunReport, Source
 from cuzktop.headless import parts
@@ -29,6 +31,7 @@ _LINE: Final = '{"job": %s, "attempt": %s, "partition": %s, %s, ' + (
 )
 """A partition's line, as the encoder would make it; a fifth of the time, for a million of them."""
 _figures_of: Final = attrgetter(*_FIGURES)
+_PLACE: Final = re.compile(r'(?<="worker": )(\d+), "gpu": \d+')  # in a job's id quotes are escaped
 _WHOLE: Final = frozenset({int, type(None)})
 
 
@@ -85,6 +88,15 @@ def _told(
     return _encode(told)[1:-1]
 
 
+def _unplaced(line: str, workers: Collection[int]) -> str:
+    """A partition's line, made before it was known that `workers` may use any of several GPUs."""
+
+    def place(found: re.Match[str]) -> str:
+        return f'{found[1]}, "gpu": null' if int(found[1]) in workers else found[0]
+
+    return _PLACE.sub(place, line, count=1)
+
+
 def write_report(
     out: TextIO, *, source: Source, runs: Iterable[tuple[RunReport, Iterable[str]]]
 ) -> None:
@@ -98,7 +110,8 @@ def write_report(
     for report, partitions in runs:
         out.write(f"{'' if first else ','}\n{_encode(_head(report))[:-1]},\n")
         out.write('"partitions": [')
-        out.writelines(_separated(partitions))
+        place = partial(_unplaced, workers=report.unplaced)
+        out.writelines(_separated(map(place, partitions) if report.unplaced else partitions))
         out.write(f"],\n{_encode(_tail(report))[1:]}")
         first = False
     out.write("]}\n")
@@ -114,7 +127,7 @@ def report_document(
         "runs": [
             {
                 **_head(report),
-                "partitions": [partition_json(row) for row in rows],
+                "partitions": [partition_json(unplaced_row(row, report.unplaced)) for row in rows],
                 **_tail(report),
             }
             for report, rows in runs

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from cuzktop import cards, units
+from cuzktop.analysis.rows import unplaced_row
 from cuzktop.analysis.summary import UNPLACED
 from cuzktop.columns import LOCK_STAGES, NOT_PRINTED, PARTITION, STAGE_KEYS, STATE_CELLS
 from cuzktop.dataclass import dataclass, field
@@ -71,6 +72,13 @@ class RowsTally:
                     heapq.heappushpop(self._slowest, entry)
         elif row.state in {"failed", "lost"} and len(self.failed) < MAX_FAILED:
             self.failed.append(row)
+
+    def unplace(self, workers: Collection[int]) -> None:
+        """It turned out that these workers may use any of several GPUs."""
+        self.failed = [unplaced_row(row, workers) for row in self.failed]
+        self._slowest = [
+            (took, order, unplaced_row(row, workers)) for took, order, row in self._slowest
+        ]
 
     @property
     def slowest(self) -> list[PartitionRow]:

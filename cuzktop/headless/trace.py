@@ -7,8 +7,9 @@ unique over all processes (Perfetto names threads by them).
 
 - process "jobs": a row a synthesis slot, each proof as an asynchronous slice, failures and restarts
   as instants, and counters of syntheses in flight and of partitions queued for a GPU
-- process "GPU n": row "lock", where the lock was held and which stage ran under it; each worker's
-  brackets with their lock waits as asynchronous slices, for they overlap; NVML's counters
+- process "GPU n", or a word for several that the log doesn't tell apart: row "lock", where the lock
+  was held and which stage ran under it; each worker's brackets with their lock waits as
+  asynchronous slices, for they overlap; NVML's counters
 
 Times are microseconds from the first run's TIMELINE zero; later runs lie where their wall clock
 puts them. A figure that isn't printed or whose owner is inferred carries `NOT_PRINTED` in its name.
@@ -25,7 +26,8 @@ from typing import Any, Final, TextIO
 
 from cuzktop import events as ev
 from cuzktop.analysis.rows import partition_row
-from cuzktop.analysis.summary import started_us
+from cuzktop.analysis.summary import gpu_phases, is_placed, started_us
+from cuzktop.cards import MIXED
 from cuzktop.columns import ATTRIBUTED, NOT_PRINTED
 from cuzktop.dataclass import dataclass, field
 from cuzktop.frame import PartitionRow
@@ -38,6 +40,7 @@ from cuzktop.reading import Parser
 SCHEMA: Final = "cuzktop.trace/1"
 
 JOBS_PID: Final = 1
+SOME_GPU_PID: Final = 9  # of calls on any of several GPUs
 GPU_PID: Final = 10  # of GPU 0; the others follow
 TIDS: Final = 1000  # thread ids a process
 
@@ -91,6 +94,7 @@ def write_trace(
     tracer.finish()
     for reading in samples:
         tracer.sample(reading)
+    tracer.name_gpus()
     counts = tracer.counts
     counts.events = writer.count
     about = {
@@ -111,7 +115,7 @@ def write_trace(
 
 
 class _Writer:
-    """Events, one a line; processes and rows are named when they first appear."""
+    """Events, one a line; rows are named when they first appear."""
 
     def __init__(self, out: TextIO) -> None:
         self.count = 0
@@ -321,7 +325,10 @@ class _Tracer:
         self._model = Model(self._finished, self._run_ended)
         self._state = _RunState()
         self._slots = _Slots()
-        self._lanes: dict[int, list[_Lane]] = {}
+        self._lanes: dict[int, list[_Lane]] = {}  # by process
+        self._gpus: set[int] = set()  # processes
+        self._measured: set[int] = set()  # those with readings
+        self._mixed: set[int] = set()  # those with calls of several GPUs
         self._ids = 0
         self._counted_us = 0  # counters go forward only: lines are out of order by some ms
 
@@ -539,6 +546,7 @@ class _Tracer:
         if not heard and not self.runs:
             return
         run_place = self._place(run)
+        self._find_mixed(run)
         state, end_us = self._state, self._us(run, run.clock)
         how = " (lost)" if over else " (in flight)"
         for key in list(state.syntheses):
@@ -581,7 +589,7 @@ class _Tracer:
             proof.failed, proof.message = job.failed, job.message
             if partition.index is None and partition.state == "done" and not job.failed:
                 self._end_proof(proof_key, proof.last_us, "")
-        if partition.bracket_start is None or end_ms is None or partition.gpu is None:
+        if partition.bracket_start is None or end_ms is None:
             return
         row = partition_row(partition, lock_lines=run.lock_lines)
         self.counts.partitions += 1
@@ -599,7 +607,7 @@ class _Tracer:
 
     def _bracket_so_far(self, run: Run, partition: Partition) -> None:
         """A bracket that is open at the log's end."""
-        if partition.bracket_start is None or partition.gpu is None:
+        if partition.bracket_start is None:
             return
         self.counts.partitions += 1
         row = partition_row(partition, lock_lines=run.lock_lines)
@@ -610,13 +618,13 @@ class _Tracer:
         self, row: PartitionRow, span: tuple[int, int], latest: int
     ) -> tuple[int, int] | None:
         """The lock's slice with the stages under it; where it lies beside the others'."""
-        if row.gpu is None or span[1] <= span[0]:
+        if span[1] <= span[0]:
             return None
-        index, fitted = self._lane(row.gpu, span, latest)
+        pid = self._gpu(row.gpu)
+        index, fitted = self._lane(pid, span, latest)
         if fitted is None:
             return None
         start, end, moved = fitted
-        pid = self._gpu(row.gpu)
         name = "lock" if not index else f"lock {index + 1} (overlaps: inferred, or two locks)"
         tid = self._writer.row(pid, index, name)
         owner = _owner(row)
@@ -642,10 +650,10 @@ class _Tracer:
         return start, end
 
     def _lane(
-        self, gpu: int, span: tuple[int, int], latest: int
+        self, pid: int, span: tuple[int, int], latest: int
     ) -> tuple[int, tuple[int, int, int] | None]:
         """The first row of the GPU's locks with room for the span, and where it lies in it."""
-        lanes = self._lanes.setdefault(gpu, [])
+        lanes = self._lanes.setdefault(pid, [])
         for index, lane in enumerate(lanes):
             fitted = lane.fit(*span, latest)
             if fitted is not None:
@@ -657,8 +665,6 @@ class _Tracer:
         self, row: PartitionRow, bracket: tuple[int, int], lock: tuple[int, int] | None
     ) -> None:
         """The worker's bracket, and in it what came before, under and after the lock."""
-        if row.gpu is None:
-            return
         nested = self._nested(self._gpu(row.gpu), "bracket")
         start, end = bracket
         group = f"worker {'unknown' if row.worker is None else row.worker} brackets"
@@ -677,10 +683,29 @@ class _Tracer:
         nested.end(title, end)
         nested.end(group, end)
 
-    def _gpu(self, gpu: int) -> int:
-        pid = GPU_PID + gpu
-        self._writer.process(pid, f"GPU {gpu}")
+    def _gpu(self, gpu: int | None) -> int:
+        pid = SOME_GPU_PID if gpu is None else GPU_PID + gpu
+        self._gpus.add(pid)
         return pid
+
+    def _find_mixed(self, run: Run) -> None:
+        """Which processes hold calls of several GPUs: it shows when all of them are known."""
+        for number, gpu in run.gpus.items():
+            if gpu.first_start is not None and gpu.last_end is not None:
+                phases = gpu_phases(gpu, gpu.first_start, gpu.last_end)
+                shares, _ = phases.shares((), derived=False, placed=is_placed(run, gpu))
+                if shares.mixed and len(run.gpus) == 1:
+                    self._mixed.add(GPU_PID + number)
+
+    def name_gpus(self) -> None:
+        """Name the GPUs' processes; the last thing, for until then one may turn out as several."""
+        for pid in sorted(self._gpus):
+            name = f"GPU {pid - GPU_PID}"
+            if pid == SOME_GPU_PID:
+                name = "GPU unknown"
+            elif pid in self._mixed:
+                name = f"{MIXED}; NVML: {name}" if pid in self._measured else MIXED
+            self._writer.process(pid, name)
 
     # ------------------------------------------------------------ NVML
 
@@ -692,6 +717,7 @@ class _Tracer:
             return
         self.counts.samples += 1
         pid = self._gpu(reading.gpu)
+        self._measured.add(pid)
         # Use and copies tell of the window before them.
         begun_us = max(0, round((at_ms - reading.util_window_ms) * 1000.0))
         if reading.util_pct is not None:

@@ -22,6 +22,7 @@ from cuzktop.model.state import (
     KEEP_JOBS,
     KEEP_SYNTH_TIMES,
     KEEP_SYNTHESES,
+    ONE_GPU_UNTIL,
     Alert,
     Call,
     Gpu,
@@ -38,7 +39,6 @@ SHORTEST_CALL_MS = 50  # a worker that moves on sooner had nothing to prove
 WAITED_IN_QUEUE_MS = 3  # an item that lay so long was picked up as soon as a worker was free
 EPOCH_LATE_US = 50_000  # the start line's stamp is at most so late; more is a clock that was set
 STEP_MS = 5000  # a wall clock that is further off TIMELINE than this has been set
-ONE_GPU_UNTIL = 30  # up to this step partitions ran on GPU 0 whatever the label said
 UNSURE_UNTIL = 32  # the start lines of these two steps are those of the last ones before
 SPARE_JOBS = 40  # beyond KEEP_JOBS before the oldest are put away, many at a time
 DOUBLING, DOUBLING_MOST = 40, 200  # repeats of late above which two equal lines are one
@@ -360,7 +360,7 @@ class Model:
     def _place(self, partition: Partition, worker: int) -> Gpu:
         """The GPU that a worker's call is counted on: the partition's own, unless it's a guess."""
         gpu = self._gpu_of(worker)
-        guessed = worker not in self.run.worker_gpu and len(self.run.gpus) > 1
+        guessed = worker not in self.run.worker_gpu and self.run.has_several_gpus
         partition.gpu = None if guessed else gpu.number
         return gpu
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 from cuzktop.model.series import Bins
 
 FINAL = frozenset({"done", "failed", "skipped", "lost"})  # a partition's states that stay
+ONE_GPU_UNTIL = 30  # up to this step partitions ran on GPU 0 whatever the label said
 KEEP_RECENT = 400  # finished partitions a screen can scroll through
 KEEP_JOBS = 200  # ended jobs that are kept for the screen
 KEEP_ALERTS = 200
@@ -416,6 +417,12 @@ class Run:
         """Every partition that has not come to its end, those of older attempts too, in order."""
         older = [partition for others in self.stragglers.values() for partition in others]
         return sorted([*self.in_flight.values(), *older], key=lambda partition: partition.order)
+
+    @property
+    def has_several_gpus(self) -> bool:
+        """Whether the log tells that partitions run on several GPUs."""
+        told = len(self.gpu_numbers) > 1 and self.step_lo > ONE_GPU_UNTIL
+        return told or len(self.gpus) > 1
 
     @property
     def dialect(self) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -135,10 +136,12 @@ def test_gpus_that_can_t_be_told_apart_are_not_called_gpu_0(
     log = tmp_path / "daemon.log"
     log.write_bytes(logsim.only_stream(log_bytes(demo("four-gpus").log), "stderr"))
     assert main(["report", "--json", str(log)]) == 0
-    ((gpu,),) = [run["gpus"] for run in json.loads(capsys.readouterr().out)["runs"]]
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    ((gpu,),) = [run["gpus"] for run in runs]
     assert {name for name, value in gpu.items() if value is not None} <= {
         *("gpu", "workers", "span_ms", "derived", "differences_pct", "suspects")
     }
+    assert {part["gpu"] for run in runs for part in run["partitions"]} == {None}
     for words in (["report"], ["snapshot"], ["report", "--markdown"]):
         assert main([*words, str(log)]) == 0
         text = " ".join(capsys.readouterr().out.split())
@@ -149,6 +152,41 @@ def test_gpus_that_can_t_be_told_apart_are_not_called_gpu_0(
     text = capsys.readouterr().out
     assert "None" not in text
     assert "gpus" not in text
+    trace = tmp_path / "trace.json"
+    assert main(["trace", str(log), "-o", str(trace)]) == 0
+    names = [event for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "M"]
+    assert [event["args"]["name"] for event in names if event["name"] == "process_name"] == [
+        *("jobs", "Several GPUs, mixed")
+    ]
+
+
+def test_one_gpu_whose_workers_nobody_names_stays_gpu_0(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Up to S30 it is the only one that partitions use; later, the only one that shows."""
+    for scenario in ("s24-1x3", "s30-2x2", "s45-1x3"):
+        log = tmp_path / "daemon.log"
+        whole = logsim.simulate(replace(logsim.SCENARIOS[scenario], jobs=6))[0]
+        log.write_bytes(logsim.only_stream(whole, "stderr"))
+        assert main(["report", "--json", str(log)]) == 0
+        (run,) = json.loads(capsys.readouterr().out)["runs"]
+        assert [gpu["gpu"] for gpu in run["gpus"]] == [0]
+        assert run["gpus"][0]["time_pct"] is not None
+        assert {part["gpu"] for part in run["partitions"] if part["worker"] is not None} == {0}
+
+
+def test_why_there_are_no_shares_of_one_gpu_is_not_that_there_are_several(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Most calls are without their lines, and the lines that name the workers' GPU as well."""
+    lines = logsim.simulate(logsim.SCENARIOS["s45-1x2"])[0].splitlines(keepends=True)
+    kept = [line for at, line in enumerate(lines) if b"CUZK_TIMING" not in line or not at % 10]
+    log = tmp_path / "daemon.log"
+    log.write_bytes(logsim.only_stream(b"".join(kept), "stderr"))
+    assert main(["report", str(log)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "several GPUs" not in text
+    assert "too few calls have lock and kernel times" in text
 
 
 def test_what_a_few_lines_say_of_one_gpu_is_not_taken_for_all_of_it(

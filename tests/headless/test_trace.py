@@ -86,8 +86,10 @@ def problems(document: Json) -> list[str]:
 
 
 def _bad_events(document: Json) -> Iterator[str]:
-    processes: set[int] = set()
     threads: dict[int, int] = {}
+    processes = {
+        event["pid"] for event in document["traceEvents"] if event["name"] == "process_name"
+    }
     for event in document["traceEvents"]:
         phase, pid, tid = event["ph"], event["pid"], event["tid"]
         if not (isinstance(pid, int) and isinstance(tid, int) and event["name"]):
@@ -95,11 +97,9 @@ def _bad_events(document: Json) -> Iterator[str]:
         if threads.setdefault(tid, pid) != pid:
             yield f"thread id in two processes: {event}"
         if phase == "M":
-            if event["name"] == "process_name":
-                processes.add(pid)
             continue
         if pid not in processes:
-            yield f"the process has no name yet: {event}"
+            yield f"the process has no name: {event}"
         if not isinstance(event["ts"], int) or event["ts"] < 0:
             yield f"bad time: {event}"
         if phase == "X":
@@ -156,7 +156,7 @@ def _unbalanced(document: Json) -> Iterator[str]:
         ({"ph": "X", "pid": 1, "tid": 2, "ts": 5, "dur": 10, "name": "x"}, "outlasts"),
         ({"ph": "X", "pid": 1, "tid": 2, "ts": -5, "dur": 1, "name": "x"}, "bad time"),
         ({"ph": "X", "pid": 1, "tid": 2, "ts": 90, "dur": 1.5, "name": "x"}, "bad length"),
-        ({"ph": "X", "pid": 3, "tid": 9, "ts": 90, "dur": 1, "name": "x"}, "no name yet"),
+        ({"ph": "X", "pid": 3, "tid": 9, "ts": 90, "dur": 1, "name": "x"}, "has no name"),
         ({"ph": "M", "pid": 3, "tid": 2, "name": "thread_name", "args": {}}, "two processes"),
         ({"ph": "b", "pid": 1, "tid": 1, "ts": 1, "cat": "c", "id": "1", "name": "x"}, "never"),
         ({"ph": "e", "pid": 1, "tid": 1, "ts": 1, "cat": "c", "id": "1", "name": "x"}, "isn't"),
