@@ -55,6 +55,7 @@ from cuzktop.parse.text import iso_utc
 
 HISTORY_S = 300  # seconds of graphs: more than the widest terminal has columns
 ENDED_JOBS_SHOWN = 8
+SURE_CALLS = 40  # fewer may seem to overlap, by lines whose owners are inferred, on one GPU
 SUMMED_SHARE = 0.05  # of the partitions summed up must be new before they are summed up anew
 SUMMED_MS = 10_000.0  # or this time have passed
 OVER = frozenset({"done", "failed", "skipped", "lost"})  # states in which a partition stays
@@ -179,6 +180,7 @@ class Picture:
         self._flying: _Flying | None = None
         self._told: _Told | None = None
         self._unplaced: frozenset[int] = frozenset()  # workers whose GPU isn't known, of several
+        self._several = False  # locks have overlapped: it stays so when the GPUs rest
         self._paced: _Paced | None = None
         self.model = Model(self._finished, self._run_ended, keep_ms=1000.0 * self.window_s)
 
@@ -221,7 +223,7 @@ class Picture:
         self.readings.clear()
         self._notes.clear()
         self.finished = 0
-        self._unplaced = frozenset()
+        self._unplaced, self._several = frozenset(), False
         self._summed = self._told = self._paced = self._over = None
         self.model = Model(self._finished, self._run_ended, keep_ms=1000.0 * self.window_s)
 
@@ -255,7 +257,7 @@ class Picture:
     def _run_ended(self, run: Run) -> None:
         lost = sum(job.ended is None and not job.failed for job in run.jobs.values())
         self.recent.clear()
-        self._unplaced = frozenset()
+        self._unplaced, self._several = frozenset(), False
         self._summed = self._over = None
         text = f"the daemon was started anew: run {run.index} ended"
         if lost:
@@ -428,8 +430,9 @@ class Picture:
                 for one in running:
                     phases.add_running(one)
                 window, gone = phases.shares(
-                    waiting, derived=not run.lock_lines, placed=is_placed(run, gpu)
+                    waiting, derived=not run.lock_lines, placed=self._is_placed(run, gpu)
                 )
+                self._several |= window.mixed and len(gpu.history) >= SURE_CALLS
                 starved.extend(gone)
                 windows.append(window)
                 locks[number] = phases.locks
@@ -469,6 +472,11 @@ class Picture:
         return self._paced
 
     # ------------------------------------------------------------ parts
+
+    def _is_placed(self, run: Run, gpu: Gpu) -> bool | None:
+        """See `is_placed`; what once showed several GPUs needn't show it all the time."""
+        placed = is_placed(run, gpu)
+        return None if self._several and not placed else placed
 
     def _place_rows(self, run: Run, paced: _Paced) -> bool:
         """Have the rows of workers that may be any GPU's name none; whether any was changed.

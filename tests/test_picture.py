@@ -29,6 +29,7 @@ from cuzktop.parse.scanner import LogScanner
 from cuzktop.picture import HISTORY_S, SUMMED_MS, Picture
 from cuzktop.sources.replay import demo
 from cuzktop.tui.widgets.alerts import notice
+from tests import logsim
 
 SOURCE = Source(path="daemon.log")
 EPOCH_MS = 1_771_488_751_442.0  # 2026-02-19T08:12:31.442Z
@@ -548,3 +549,22 @@ def test_a_first_call_that_reads_parameters_makes_no_card_suspect() -> None:
     )
     picture.feed([reading(1000.0 * n, 0.0, util_window_ms=1000.0) for n in range(1, 61)])
     assert gpu_at(picture, 60_000.0).suspects == ()
+
+
+def test_rows_forget_a_guessed_gpu_once_the_locks_show_several() -> None:
+    """Those made before, too; and they don't guess again when all GPUs rest."""
+    log = logsim.only_stream(log_of("four-gpus"), "stderr")
+    picture, scanner = Picture(), LogScanner()
+    seen: list[set[int | None]] = []
+    for at in range(0, len(log), 2_000):
+        picture.feed(scanner.feed(log[at : at + 2_000]))
+        frame = picture.frame(source=SOURCE)
+        rows = [row for row in (*frame.recent, *frame.in_flight) if row.worker is not None]
+        seen += [{row.gpu for row in rows}] if rows else []
+    turned = seen.index({None})
+    assert seen == [{0}] * turned + [{None}] * (len(seen) - turned)
+    assert 0 < turned < len(seen) // 10
+    frame = picture.frame(source=SOURCE, now_ms=picture.clock_ms + 600_000.0)
+    assert {row.gpu for row in frame.recent} == {None}
+    assert frame.gpus[0].window is not None
+    assert frame.gpus[0].window.mixed

@@ -107,12 +107,18 @@ def unplaced(row: PartitionRow, now_ms: float) -> tuple[float, float] | None:
     return (float(row.bracket_start_ms), now_ms) if row.state == "gpu" else None
 
 
+def mixed_gpu(frame: Frame) -> int | None:
+    """The number under which calls of several GPUs are counted that can't be told apart, if any."""
+    window = frame.gpus[0].window if len(frame.gpus) == 1 else None
+    return frame.gpus[0].gpu if window is not None and window.mixed else None
+
+
 def waits(frame: Frame, row: PartitionRow) -> bool:
     """Whether a call is known not to have had its GPU's lock yet."""
     return any(
         (one.job, one.partition) == (row.job, row.partition)
         for gpu in frame.gpus
-        if gpu.gpu == row.gpu
+        if row.gpu in {gpu.gpu, None}
         for one in gpu.lock.waiting
     )
 

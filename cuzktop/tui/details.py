@@ -212,7 +212,10 @@ def details(row: PartitionRow, frame: Frame, width: int) -> list[Line]:
         "partition", f"{partition}, attempt {row.attempt}, {row.kind or 'kind unknown'}", width
     )
     where = "no worker yet" if row.worker is None else f"worker {row.worker}"
-    where += "" if row.gpu is None else f" on GPU {row.gpu}"
+    if row.gpu is not None:
+        where += f" on GPU {row.gpu}"
+    elif row.worker is not None:
+        where += " on a GPU that this log doesn't name"
     lines += _named("state", f"{glyph} {name}, {where}", width, style)
     lines += _named("times", _times(row, frame), width)
     owner = job_of(frame, row)

@@ -303,6 +303,33 @@ def test_the_cursor_says_what_held() -> None:
     assert "ago; G follows" in shown
 
 
+def test_locks_of_several_gpus_that_nobody_tells_apart_are_nobodys_on_the_timeline() -> None:
+    frame = busy()
+    (card,) = frame.gpus
+    mixed = Shares(span_ms=60_000.0, mixed=True)
+    unplaced = replace(
+        frame,
+        gpus=(replace(card, window=mixed),),
+        recent=tuple(replace(one, gpu=None) for one in frame.recent),
+        in_flight=tuple(replace(one, gpu=None) for one in frame.in_flight),
+    )
+    for width in (100, 40):
+        told, untold = (
+            text(draw_timeline(one, width, 30)).splitlines() for one in (frame, unplaced)
+        )
+        names = ("GPU 0 lock", "GPUs lock") if width == 100 else ("G0", "Gs")
+        assert track(untold, names[1]).strip()
+        for name, without_gpu in (names, ("w0", "w0"), ("w1", "w1")):
+            assert track(told, name) in track(untold, without_gpu)
+    holder = unplaced.recent[2]
+    scroll = Scroll(zoom=3, at_ms=(holder.lock_at_ms or 0) + 100.0)
+    shown = text(draw_timeline(unplaced, 100, 30, scroll=scroll))
+    assert "GPUs █ porep-1000-40021/7" in shown
+    assert "GPU 0" not in shown
+    assert "on a GPU that this log doesn't name" in text(details(holder, unplaced, 120))
+    assert stalls(unplaced.recent) == []
+
+
 def test_a_stall_is_a_lock_that_nobody_had_for_long() -> None:
     """Two GPUs; a call that is still running, and one whose lock lines are missing."""
     free = row(0, partition=0, lock_at_ms=1000.0, lock_held_ms=500)

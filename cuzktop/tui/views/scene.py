@@ -25,6 +25,7 @@ from cuzktop.tui.axis import (
     kernel_row,
     lane_end,
     lock_pieces,
+    mixed_gpu,
     outside,
     overlay,
     paint,
@@ -337,6 +338,7 @@ class Scene:
         self.axis = axis
         self.rows = rows
         self.gpus = {gpu.gpu: gpu for gpu in frame.gpus}
+        self.mixed = mixed_gpu(frame)
         self.memory = memory
         self.expected = {
             (one.job, one.partition): one.expected_ms for one in frame.syntheses if one.expected_ms
@@ -348,15 +350,20 @@ class Scene:
         for row in rows:
             if row.worker is not None and row.bracket_start_ms is not None:
                 self.by_worker.setdefault(row.worker, []).append(row)
-            if row.gpu is not None:
+            gpu = self._gpu(row)
+            if gpu is not None:
                 if row.lock_at_ms is not None:
-                    self.by_gpu.setdefault(row.gpu, []).append(row)
+                    self.by_gpu.setdefault(gpu, []).append(row)
                 elif row.bracket_start_ms is not None and not waits(frame, row):
-                    self.unplaced.setdefault(row.gpu, []).append(row)
+                    self.unplaced.setdefault(gpu, []).append(row)
             lane = lanes.get(key_of(row))
             if lane is not None and lane_end(row) >= axis.start_ms:
                 self.by_lane.setdefault(lane, []).append(row)
         self.lane_count = 1 + max(self.by_lane, default=-1)
+
+    def _gpu(self, row: PartitionRow) -> int | None:
+        """The GPU on whose tracks a row is drawn."""
+        return self.mixed if row.gpu is None else row.gpu
 
     # ------------------------------------------------------------ names
 
@@ -365,8 +372,9 @@ class Scene:
         if gutter <= 0:
             return ""
         short = gutter < GUTTER
+        gpu = "s" if track.gpu == self.mixed else f"{track.gpu}" if short else f" {track.gpu}"
         names = {
-            "lock": f"G{track.gpu}" if short else f"GPU {track.gpu} lock",
+            "lock": f"G{gpu}" if short else f"GPU{gpu} lock",
             "worker": f" w{track.index}" if short else f"  w{track.index}",
             "count": "syn" if short else "syntheses",
             "lane": "",
@@ -414,7 +422,8 @@ class Scene:
 
     def _live(self, row: PartitionRow) -> str | None:
         """The kind of what a row's call does under the lock now, if it holds it."""
-        gpu = self.gpus.get(row.gpu) if row.gpu is not None else None
+        number = self._gpu(row)
+        gpu = None if number is None else self.gpus.get(number)
         holder = None if gpu is None else gpu.lock.holder
         if holder is None or (holder.job, holder.partition) != (row.job, row.partition):
             return None
@@ -645,7 +654,8 @@ def _highlight(
 ) -> Line:
     """The selected partition's part of a track, marked."""
     lo = hi = 0.0
-    if track.kind == "lock" and row.gpu == track.gpu and row.lock_at_ms is not None:
+    where = mixed_gpu(frame) if row.gpu is None else row.gpu
+    if track.kind == "lock" and where == track.gpu and row.lock_at_ms is not None:
         lo = row.lock_at_ms
         hi = frame.now_ms if row.lock_held_ms is None else lo + row.lock_held_ms
         if row.lock_held_ms is None and row.bracket_end_ms is not None:
@@ -725,7 +735,7 @@ def _readout(scene: Scene, at_ms: float, width: int, rows: int) -> list[Line]:
             spans.append((f"GPU {gpu.gpu} not known: no CUZK_TIMING lines  ", "muted"))
             continue
         row, kind = scene.holder(gpu.gpu, at_ms)
-        head = f"GPU {gpu.gpu} "
+        head = "GPUs " if gpu.gpu == scene.mixed else f"GPU {gpu.gpu} "
         if row is None:
             spans += [(head, "muted"), ("free  ", "muted")]
             continue

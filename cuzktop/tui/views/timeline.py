@@ -9,7 +9,7 @@ from typing import ClassVar
 from textual import events
 
 from cuzktop.frame import Frame, PartitionRow
-from cuzktop.tui.axis import STALL_MS, Axis, begun_at, stalls
+from cuzktop.tui.axis import STALL_MS, Axis, begun_at, mixed_gpu, stalls
 from cuzktop.tui.messages import PartitionOpened, Selected
 from cuzktop.tui.rows import PartitionKey, key_of, row_of, row_text
 from cuzktop.tui.views.base import Jumping, View
@@ -268,7 +268,10 @@ class TimelineView(View, Jumping):
         state = self.scroll_state
         found = stalls((*self.frame.in_flight, *self.frame.recent))
         if not found:
-            self.say(f"no lock here was free for {duration(STALL_MS)}")
+            if mixed_gpu(self.frame) is None:
+                self.say(f"no lock here was free for {duration(STALL_MS)}")
+            else:
+                self.say("whose lock was free isn't known: several GPUs, mixed")
             return
         middles = [(one.start_ms + one.end_ms) / 2 for one in found]
         index = -1  # the newest
