@@ -191,7 +191,7 @@ class Feeding:
 
             return rotated_blocks(log.path, tell, since)
 
-        return LogTail(
+        tail = LogTail(
             log.path,
             self._junction,
             self._emit,
@@ -200,7 +200,10 @@ class Feeding:
             before=before if log.rotated else None,
             on_progress=self._progress,
             on_idle=self._scanner.half_line,
+            at_once=lambda: self._tape.runs,
         )
+        self._bring = tail.bring
+        return tail
 
     def _progress(self, read_bytes: int, total_bytes: int) -> None:
         self._engine.progress(read_bytes, total_bytes)

@@ -12,6 +12,7 @@ import io
 import os
 import stat
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -20,6 +21,7 @@ from cuzktop.bell import End
 from cuzktop.dataclass import NamedTuple
 from cuzktop.events import Event, SourceNote
 from cuzktop.settings import LOG_POLL_S, READ_BLOCK_BYTES, START_BACK_BYTES, START_BACK_MS, Since
+from cuzktop.sources.bringing import Bringing
 from cuzktop.sources.files import LogParser, find_start, unreadable
 from cuzktop.sources.silence import Silence
 from cuzktop.sources.since import find_since
@@ -350,6 +352,7 @@ class LogTail(threading.Thread):
         before: Callable[[Tell], Iterable[bytes]] | None = None,
         on_progress: Callable[[int, int], object] | None = None,
         on_idle: Callable[[], str] | None = None,
+        at_once: Callable[[], bool] = lambda: False,
     ) -> None:
         """Prepare to follow `path`.
 
@@ -358,7 +361,8 @@ class LogTail(threading.Thread):
         so many seconds and says whether to stop; without one, `stop` ends the sleep.
         `on_progress` is called with bytes read and bytes there were, until the log's end is
         reached for the first time. `on_idle` is asked once for what there is to say when nothing
-        came for two seconds; it is taken back when something does.
+        came for two seconds; it is taken back when something does. While `at_once` says so, what
+        is read is handed on when it is, and not left for `bring`.
         """
         super().__init__(name="log-tail", daemon=True)
         self.caught_up = False  # the log's end was reached once
@@ -372,17 +376,39 @@ class LogTail(threading.Thread):
         self._poll_s = poll_s
         self._on_progress = on_progress
         self._silence = Silence(on_idle)
+        self._at_once = at_once
+        self._bringing = Bringing(clock)
+        self._read: deque[Piece] = deque()  # and not handed on yet
 
     def stop(self) -> None:
         """End the thread soon."""
         self._stopped.set()
 
+    def bring(self) -> None:
+        """Hand on what was read, if nothing else goes on; any thread may ask, and waits for none.
+
+        As long as one does, our own only reads: what waits here may be lost with its file.
+        """
+        if self.caught_up:
+            self._bringing.bring(self._hand_on)
+
     def step(self) -> bool:
         """Poll once; whether there is more to read at once."""
+        self._bringing.check()
+        self._read += self._follower.poll(self._clock())
+        more = self._follower.more
+        if more or not self.caught_up or not self._bringing.goes_on or self._at_once():
+            with self._bringing.working:
+                self._hand_on()
+        if not self.caught_up:
+            self._tell_progress()
+        return more
+
+    def _hand_on(self) -> None:
         now_ms = self._clock()
-        events: list[Event] = []
-        pieces = self._follower.poll(now_ms)
-        for piece in pieces:
+        pieces, events = len(self._read), list[Event]()
+        for _ in range(pieces):
+            piece = self._read.popleft()
             if isinstance(piece, bytes):
                 events += self._parser.feed(piece)
                 continue
@@ -392,9 +418,6 @@ class LogTail(threading.Thread):
         events += self._silence.ends(now_ms) if pieces else self._silence.lasts(now_ms)
         if events:
             self._emit(events)
-        if not self.caught_up:
-            self._tell_progress()
-        return self._follower.more
 
     def _read_before(self) -> None:
         """Read the rotated predecessors, if they were asked for.

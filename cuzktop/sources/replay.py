@@ -24,6 +24,7 @@ from cuzktop.dataclass import NamedTuple, dataclass
 from cuzktop.errors import CuzktopError, SourceUnreadableError, UsageError
 from cuzktop.events import Event, GpuSampled, HostSampled, PlayedAgain, SourceNote
 from cuzktop.settings import READ_BLOCK_BYTES
+from cuzktop.sources.bringing import BROUGHT_MS, Bringing
 from cuzktop.sources.files import MARK, LogParser, open_log, plain_size, read_blocks
 from cuzktop.sources.recording import (
     Damage,
@@ -39,7 +40,7 @@ DEFAULT_DEMO = "ninety-percent"
 LINGER_S = 3.0  # the last picture stands this long before the next round
 LEAST_WAIT_S = 0.25  # lines closer together than this come together: a log is polled no faster
 MOST_WAIT_S = 1.0  # the stop button is looked after at least this often
-BROUGHT_MS = 1500.0  # by what is due is brought, or our own thread looks after it again
+BROUGHT_WAIT_S = 5.0  # while others hand over what is due, and say when more is to be read
 MOST_EVENTS = 1000  # at a time: a history of hours is not held beside what it becomes
 FORWARD_MS = 10 * 60_000.0  # a step forward that is played through; a longer one begins anew
 PIECES_AHEAD = 256  # some seconds of a log; more would be a hitch in what is played
@@ -580,10 +581,8 @@ class Replay(threading.Thread):
         self._sought_ms: float | None = None  # asked for, not gone to yet
         self._fill_to_ms = self._start_ms
         self._pace = _Pace(self._start_ms, 0.0, 0.0)
-        self._working = threading.Lock()  # over what has been read and not handed over
+        self._bringing = Bringing(clock)  # over what has been read and not handed over
         self._ahead: Ahead | None = None
-        self._brought_ms = -math.inf  # by the clock
-        self._failure: Exception | None = None  # the thread raises it
         self._lines: list[bytes] = []
         self._line_bytes = 0
         self._events: list[Event] = []
@@ -648,28 +647,22 @@ class Replay(threading.Thread):
     def bring(self) -> None:
         """Hand over what is due by now, if it was read and nothing else goes on; reads nothing.
 
-        Any thread may ask. As long as one does, our own sleeps: two that wake in turn cost more.
+        Any thread may ask. As long as one does, our own reads ahead and does nothing else.
         """
-        if self._standing or not self._working.acquire(blocking=False):
-            return
-        try:
-            if self._ahead is not None:
-                self._bring(self._ahead)
-        except Exception as error:  # noqa: BLE001 - our own thread tells it
-            self._failure = error
+        if not self._standing and not self._bringing.bring(self._hand_over_read):
             self._woken.ring()
-        finally:
-            self._working.release()
 
-    def _bring(self, ahead: Ahead) -> None:
-        now_ms = self.now_ms()
-        self._take(ahead.upto(now_ms))
-        self._hand_over()
-        if ahead.reaches_ms >= now_ms + BROUGHT_MS * self._pace.speed:
-            self._brought_ms = self._clock()
-        else:
-            self._brought_ms = -math.inf
-            self._woken.ring()
+    def _hand_over_read(self) -> None:
+        ahead = self._ahead
+        if ahead is not None:
+            self._take(ahead.upto(self.now_ms()))
+            self._hand_over()
+            if not self._is_enough(ahead):
+                self._woken.ring()
+
+    def _is_enough(self, ahead: Ahead) -> bool:
+        """Whether so much was read that our own thread may sleep."""
+        return ahead.reaches_ms >= self.now_ms() + BROUGHT_MS * self._pace.speed
 
     def _change(self, *, paused: bool | None = None, speed: float | None = None) -> None:
         with self._control:
@@ -705,12 +698,12 @@ class Replay(threading.Thread):
     def _play(self) -> str:
         """Play to the end; how it was broken off, if it was."""
         ahead = Ahead(self._reel.pieces(self._fill_to_ms))
-        with self._working:
+        with self._bringing.working:
             self._ahead = ahead
         try:
             return self._play_on(ahead)
         finally:
-            with self._working:
+            with self._bringing.working:
                 self._ahead = None
 
     def _play_on(self, ahead: Ahead) -> str:
@@ -718,7 +711,7 @@ class Replay(threading.Thread):
             if self._sought_ms is not None:
                 if not self._seeks_forward(ahead.taken_ms):
                     return _ANEW
-            elif self._sleep(self._wait_s(at_ms)):
+            elif self._sleep(self._wait_s(at_ms, ahead)):
                 return _STOPPED
         with self._control:
             if self._sought_ms is None:
@@ -729,11 +722,10 @@ class Replay(threading.Thread):
 
     def _go_on(self, ahead: Ahead) -> float | None:
         """Read on, and hand over what is due unless others do; when the next one comes, or None."""
-        with self._working:
-            if self._failure is not None:
-                raise self._failure
+        with self._bringing.working:
+            self._bringing.check()
             ahead.read_on()
-            if self._is_brought() and not self._standing:
+            if self._bringing.goes_on and not self._standing and self._is_enough(ahead):
                 return ahead.next_ms
             while (at_ms := ahead.next_ms) is not None:
                 pieces = ahead.upto(self._due_ms(at_ms))
@@ -745,9 +737,6 @@ class Replay(threading.Thread):
             if at_ms is None:
                 ahead.end()
         return at_ms
-
-    def _is_brought(self) -> bool:
-        return self._clock() - self._brought_ms < BROUGHT_MS
 
     def _due_ms(self, at_ms: float) -> float:
         """Up to when all is to be handed over now, if the next piece comes at `at_ms`."""
@@ -772,11 +761,13 @@ class Replay(threading.Thread):
             self._sought_ms, self._fill_to_ms = None, sought_ms
         return True
 
-    def _wait_s(self, at_ms: float) -> float:
+    def _wait_s(self, at_ms: float, ahead: Ahead) -> float:
         """How long to sleep before what comes at `at_ms`, or before looking again."""
         speed = self._pace.speed
-        if speed == 0.0 or self._is_brought():
+        if speed == 0.0:
             return MOST_WAIT_S
+        if self._bringing.goes_on and self._is_enough(ahead):
+            return BROUGHT_WAIT_S
         seconds = (at_ms - self.now_ms()) / 1000.0 / speed
         return min(max(seconds, LEAST_WAIT_S), MOST_WAIT_S)
 

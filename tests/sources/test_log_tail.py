@@ -683,6 +683,85 @@ def test_the_thread_emits_what_the_parser_makes_of_it(path: Path, writers: Write
     assert tail.caught_up
 
 
+def test_what_was_read_waits_for_a_frame_and_outlives_its_file(
+    path: Path, writers: Writers
+) -> None:
+    """A frame a second hands it on; the file is read as often as ever, before it is truncated."""
+    writer = writers(path)
+    writer.write(2)
+    clock, came = Clock(stop_after=16), list[tuple[int, int]]()
+
+    def meanwhile(waits: int) -> None:
+        if waits < 14:
+            writer.write(3)
+        if waits == 6:
+            os.truncate(path, 0)
+            writer.write(1)
+        if waits % 4 == 0:
+            tail.bring()
+
+    clock.meanwhile = meanwhile
+    emitted: list[Event] = []
+
+    def emit(events: Sequence[Event]) -> None:
+        came.append((clock.waits, len(texts(events))))
+        emitted.extend(events)
+
+    tail = LogTail(path, Lines(), emit, clock=clock, wait=clock.wait)
+    tail.run()
+    lost = 3  # written just before the file was truncated
+    assert len(texts(emitted)) == len(writer.lines) - lost
+    assert [waits for waits, _ in came] == [0, 1, 2, 3, 8, 12, 16]
+    assert [note.level for note in notes(emitted)] == ["info"]
+
+
+def test_what_is_recorded_is_handed_on_when_it_is_read(path: Path, writers: Writers) -> None:
+    """A recording tells when each line came, to a quarter of a second."""
+    writer = writers(path)
+    writer.write(1)
+    clock, came = Clock(stop_after=9), list[int]()
+
+    def meanwhile(_waits: int) -> None:
+        writer.write(1)
+        tail.bring()
+
+    clock.meanwhile = meanwhile
+    tail = LogTail(
+        path,
+        Lines(),
+        lambda _events: came.append(clock.waits),
+        clock=clock,
+        wait=clock.wait,
+        at_once=lambda: True,
+    )
+    tail.run()
+    assert came == list(range(9))
+
+
+def test_what_breaks_in_a_frame_ends_the_thread_with_a_word(path: Path, writers: Writers) -> None:
+    class Breaks(Lines):
+        def feed(self, data: bytes) -> list[LogEvent]:
+            if clock.waits > 3:
+                raise ZeroDivisionError(data)
+            return super().feed(data)
+
+    writer = writers(path)
+    writer.write(1)
+    clock = Clock(stop_after=20)
+
+    def meanwhile(_waits: int) -> None:
+        writer.write(1)
+        tail.bring()
+
+    clock.meanwhile = meanwhile
+    emitted: list[Event] = []
+    tail = LogTail(path, Breaks(), emitted.extend, clock=clock, wait=clock.wait)
+    tail.run()
+    [note] = notes(emitted)
+    assert "reading the log stopped: ZeroDivisionError" in note.text
+    assert clock.waits < 10
+
+
 def test_progress_ends_where_the_log_ended(path: Path) -> None:
     path.write_bytes(b"x" * 99 + b"\n")
     with path.open("ab") as file:
