@@ -107,9 +107,7 @@ def card_facts(gpu: Gpu, frame: Frame) -> list[Fact]:
         *_work(nvml, reading),
         *_pcie(reading),
         _memory_errors(reading),
-        Fact("XID", "none since the readings began")
-        if reading.xid is None
-        else Fact("XID", str(reading.xid), odd=True),
+        _critical_events(reading),
         *_processes(reading, frame.host),
         Fact("UUID", reading.uuid or unknown("not given")),
     ]
@@ -137,7 +135,7 @@ def _work(nvml: Nvml, reading: GpuSampled) -> list[Fact]:
         Fact("use", f"{use} by {nvml.util_source or 'nothing'}{sms}"),
         Fact("power", power if reading.power_w is not None else unknown(refused)),
         Fact("clocks", ", ".join(clocks) or unknown(refused)),
-        Fact("held down", held or "no", odd=bool(held)),
+        Fact("held down", unknown(refused) if held is None else held or "no", odd=bool(held)),
         Fact("temperature", unknown(refused) if celsius is None else f"{celsius} °C"),
         Fact("memory", f"{size(reading.memory_used_bytes)} of {size(reading.memory_total_bytes)}"),
     ]
@@ -169,6 +167,14 @@ def _memory_errors(reading: GpuSampled) -> Fact:
     return Fact("ECC", f"{reading.ecc_errors} uncorrected errors", odd=True)
 
 
+def _critical_events(reading: GpuSampled) -> Fact:
+    if reading.xid is None:
+        return Fact("XID", unknown(f"the driver doesn't tell: {reading.xid_unread or 'not asked'}"))
+    if not reading.xid:
+        return Fact("XID", "none since the readings began")
+    return Fact("XID", str(reading.xid), odd=True)
+
+
 def _processes(reading: GpuSampled, host: Host | None) -> list[Fact]:
     processes = reading.processes
     if processes is None:
@@ -198,7 +204,7 @@ def card_words(gpu: Gpu, frame: Frame) -> list[str]:
         words.append(f"PCIe {link}")
     if reading.ecc_errors:
         words.append(f"{reading.ecc_errors} uncorrected memory errors")
-    if reading.xid is not None:
+    if reading.xid:
         words.append(f"XID {reading.xid}")
     processes = reading.processes or ()
     words += [process_text(one, whose(one, processes, frame.host)) for one in processes]

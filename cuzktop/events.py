@@ -474,7 +474,7 @@ class GpuSampled(NamedTuple):
     temperature_c: int | None = None
     memory_used_bytes: int | None = None
     memory_total_bytes: int | None = None
-    held_down: str | None = None  # why clocks are held down, None when they are not
+    held_down: str | None = None  # why clocks are held down; empty when they are not
     name: str | None = None
     uuid: str | None = None
     sm_util_pct: float | None = None  # share of the SMs that were busy, over all the time
@@ -485,8 +485,9 @@ class GpuSampled(NamedTuple):
     pcie_gen_max: int | None = None  # what card and slot could do
     pcie_width_max: int | None = None
     ecc_errors: int | None = None  # uncorrected, since the driver was loaded
-    xid: int | None = None  # the last critical event since this sampler began, by the driver's code
+    xid: int | None = None  # the last critical event since this sampler began; 0 when there is none
     processes: tuple[GpuProcess, ...] | None = None
+    xid_unread: str | None = None  # why the driver tells of none, in its words
 
     @property
     def copies_pct(self) -> float | None:

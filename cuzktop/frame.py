@@ -85,7 +85,8 @@ class Nvml:
     None where nothing was read. `mean_*` are time-weighted over the window. `age_ms` is the age of
     the newest reading; `note` says in a sentence what is missing. `of_now`: the log ended long
     before, so that these are no measurement of its window, and there are no means. `reading` is the
-    newest reading with all that it has.
+    newest reading with all that it has. `held_down` says what holds clocks down; it is empty where
+    nothing does.
     """
 
     util_pct: float | None

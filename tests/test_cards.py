@@ -34,6 +34,8 @@ READING = GpuSampled(
     pcie_gen_max=5,
     pcie_width_max=16,
     ecc_errors=0,
+    held_down="",
+    xid=0,
     processes=(DAEMON, NEIGHBOUR),
 )
 LOCK = Lock(holder=None, waiting=(), finishing=())
@@ -89,6 +91,10 @@ def test_what_a_card_does_not_give_has_a_reason() -> None:
     assert told["link"].startswith("– (only read while the card is busy")
     assert told["ECC"].startswith("– (")
     assert told["processes"] == "– (the driver gives no list)"
+    assert told["held down"] == "– (the driver doesn't give it)"
+    assert told["XID"] == "– (the driver doesn't tell: not asked)"
+    refused = BARE._replace(xid_unread="Insufficient Permissions")
+    assert facts(refused)["XID"] == "– (the driver doesn't tell: Insufficient Permissions)"
     assert facts(None) == {"readings": "– (of this moment there are none)"}
 
 

@@ -144,7 +144,10 @@ def _nvml(nvml: Nvml, host: Host | None) -> dict[str, object] | None:
 
 
 def _card(reading: GpuSampled, host: Host | None) -> dict[str, object]:
-    """What else the newest reading has; `whose` is daemon, other, or null where nothing tells."""
+    """What else the newest reading has; `whose` is daemon, other, or null where nothing tells.
+
+    `xid` is 0 where the driver would have told of a critical event; `xid_unread` why it wouldn't.
+    """
     processes = reading.processes
     return {
         "uuid": reading.uuid,
@@ -158,6 +161,7 @@ def _card(reading: GpuSampled, host: Host | None) -> dict[str, object]:
         "pcie_width_max": reading.pcie_width_max,
         "ecc_errors": reading.ecc_errors,
         "xid": reading.xid,
+        "xid_unread": None if reading.xid_unread is None else parts.text(reading.xid_unread),
         "processes": None
         if processes is None
         else [

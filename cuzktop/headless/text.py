@@ -228,8 +228,9 @@ def _put_nvml(page: Page, nvml: Nvml | None, note: str, words: Sequence[str]) ->
             "" if nvml.memory_total_bytes is None else f" of {units.size(nvml.memory_total_bytes)}"
         )
         state.append(f"memory {units.size(nvml.memory_used_bytes)}{total}")
-    if nvml.held_down:
-        state.append(f"clocks held down: {nvml.held_down}")
+    if nvml.held_down is not None:
+        held = f"held down: {nvml.held_down}" if nvml.held_down else "not held down"
+        state.append(f"clocks {held}")
     if nvml.reading is not None and nvml.reading.memory_clock_mhz is not None:
         state.append(f"memory at {nvml.reading.memory_clock_mhz} MHz")
     for told in (state, words):

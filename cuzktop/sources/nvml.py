@@ -175,7 +175,8 @@ class Card:
     gpm: GpmFigures | None = None  # of this tick
     processes: tuple[GpuProcess, ...] | None = None
     watch: object | None = None
-    xid: int | None = None
+    xid: int = 0  # the last critical event; the driver's codes begin at 1
+    xid_unread: str | None = None  # why there is no watch
     seen_us: int = 0  # the newest utilisation sample, by the driver's clock
     slow: dict[NumberField, float | None] = field(default_factory=dict)
     slow_at_ms: dict[str, float] = field(default_factory=dict)
@@ -240,7 +241,7 @@ class Card:
                 parts.append(f"no {label} ({self.refused[fields[-1]]})")
         if not self.persistent:
             parts.append("persistence mode is off: readings can take seconds (nvidia-smi -pm 1)")
-        if self.xid is not None:
+        if self.xid:
             parts.append(f"XID {self.xid}{xid_words(self.xid)}")
         if errors := self.whole("ecc_errors"):
             parts.append(f"{errors} uncorrected memory errors since the driver was loaded")
@@ -455,7 +456,7 @@ def _open_card(reader: GpuReader, now_ms: float, card: Card) -> None:
         card.refused["gpm"] = "this card has no GPM"
     for what, most in LINK_MOST_FIELDS.items():
         card.slow[what] = card.number(reader, what, most=most)
-    card.watch = card.ask("faults", lambda: reader.watch_faults(handle))
+    _watch_faults(reader, card)
     for slow in SLOW_PERIODS:
         card.slow_at_ms[slow] = now_ms
         if slow in SLOW_FIELDS or slow == "processes":
@@ -481,13 +482,25 @@ def _read_slow(reader: GpuReader, now_ms: float, card: Card, what: str) -> None:
             card.mig = card.slow.get("mig_mode") == 1
 
 
+def _watch_faults(reader: GpuReader, card: Card) -> None:
+    """Have the card's critical events kept, or know why they aren't."""
+    card.watch = card.ask("faults", lambda: reader.watch_faults(card.handle))
+    refused = card.refused.get("faults", card.failure)
+    card.xid_unread = refused if card.watch is None else None
+
+
 def _read_faults(reader: GpuReader, card: Card) -> None:
     """Take the newest of the critical events that have come."""
+    if card.watch is None:
+        _watch_faults(reader, card)
+    if card.watch is None:
+        return
     for _ in range(MAX_FAULTS):
         xid = card.ask("faults", lambda: reader.next_fault(card.watch))
         if xid is None:
-            return
+            break
         card.xid = xid
+    card.xid_unread = card.refused.get("faults")
 
 
 def _link_is_busy(card: Card, util_pct: float | None) -> bool:
@@ -564,8 +577,9 @@ def _read_card(
         pcie_gen_max=card.whole("pcie_gen_max"),
         pcie_width_max=card.whole("pcie_width_max"),
         ecc_errors=card.whole("ecc_errors"),
-        xid=card.xid,
+        xid=card.xid if card.xid or card.xid_unread is None else None,
         processes=card.processes,
+        xid_unread=None if card.xid else card.xid_unread,
     )
 
 
@@ -685,15 +699,15 @@ CLOCK_REASONS: Final[dict[int, str]] = {
 """NVML's clocks event reasons (nvml.h, nvmlClocksEventReason…) in an operator's words."""
 
 
-def held_down(reasons: int) -> str | None:
-    """Say why clocks are held down, by NVML's bit mask; None if they are not or the card idles."""
+def held_down(reasons: int) -> str:
+    """Say why clocks are held down, by NVML's bit mask; empty if they are not or the card idles."""
     reasons &= ~_IDLE
     if reasons & _HW_CAUSES:
         reasons &= ~_HW_SLOWDOWN
     words = [word for bit, word in CLOCK_REASONS.items() if reasons & bit]
     if rest := reasons & ~sum(CLOCK_REASONS):
         words.append(f"reason {rest:#x}")
-    return ", ".join(words) or None
+    return ", ".join(words)
 
 
 XID_WORDS: Final[dict[int, str]] = {

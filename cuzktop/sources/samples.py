@@ -245,6 +245,7 @@ def _reading(
 
 
 def _held_down(cells: Sequence[str], columns: _Columns) -> str | None:
+    """What holds clocks down; None where that isn't told, as by columns of single reasons alone."""
     try:
         mask = int(_cell(cells, columns, "reasons"), 16)
     except ValueError:

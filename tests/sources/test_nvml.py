@@ -231,7 +231,7 @@ def test_the_second_reading_has_everything() -> None:
             temperature_c=41,
             memory_used_bytes=40 * GIB,
             memory_total_bytes=141 * GIB,
-            held_down=None,
+            held_down="",
             name="NVIDIA H200",
             uuid="GPU-0",
             sm_util_pct=38.0,
@@ -242,6 +242,7 @@ def test_the_second_reading_has_everything() -> None:
             pcie_gen_max=5,
             pcie_width_max=16,
             ecc_errors=0,
+            xid=0,
             processes=(),
         )
     ]
@@ -390,6 +391,30 @@ def test_a_critical_event_is_said_with_what_it_means() -> None:
     later = [event for tick in ticks(reader, state, 10) for event in tick]
     assert readings(later)[-1].xid == 79
     assert notes(later) == ["GPU 0: XID 79 (the card has fallen off the bus)"]
+
+
+@pytest.mark.parametrize("why", ["Not Supported", "Insufficient Permissions"])
+def test_a_driver_that_lets_nobody_watch_for_critical_events_isn_t_one_without_any(
+    why: str,
+) -> None:
+    card = FakeCard(faults=GpuReadError(kind="unsupported", text=why))
+    reader = FakeReader(card, clock=Clock())
+    found = readings([event for tick in ticks(reader, SamplerState(), 40) for event in tick])
+    assert {(one.xid, one.xid_unread) for one in found} == {(None, why)}
+    assert reader.calls["faults"] == 0  # there is nothing to ask it of
+    card.faults = []
+    later = readings([event for tick in ticks(reader, SamplerState(), 2) for event in tick])
+    assert {(one.xid, one.xid_unread) for one in later} == {(0, None)}
+
+
+def test_a_watch_that_is_given_later_finds_events() -> None:
+    card = FakeCard(faults=GpuReadError(kind="failed", text="Unknown Error"))
+    state = SamplerState()
+    reader = FakeReader(card, clock=Clock())
+    assert readings(step(reader, state))[0].xid is None
+    card.faults = [79]
+    later = [event for tick in ticks(reader, state, 20) for event in tick]
+    assert [one.xid for one in readings(later)][-1] == 79
 
 
 def test_uncorrected_memory_errors_are_said() -> None:
@@ -747,8 +772,8 @@ def test_a_clock_set_back_by_an_hour_stops_nothing() -> None:
 @pytest.mark.parametrize(
     ("reasons", "words"),
     [
-        (0x0, None),
-        (0x1, None),
+        (0x0, ""),
+        (0x1, ""),
         (0x4, "power cap"),
         (0x1 | 0x2, "clock setting"),
         (0x8, "hardware slowdown"),
@@ -757,7 +782,7 @@ def test_a_clock_set_back_by_an_hour_stops_nothing() -> None:
         (0x4 | 0x1000, "power cap, reason 0x1000"),
     ],
 )
-def test_clock_reasons_are_words(reasons: int, words: str | None) -> None:
+def test_clock_reasons_are_words(reasons: int, words: str) -> None:
     assert held_down(reasons) == words
 
 

@@ -266,6 +266,7 @@ def test_the_binding_gives_every_field(library: FakeLibrary) -> None:
         pcie_gen_max=5,
         pcie_width_max=16,
         ecc_errors=2,
+        xid=0,
         processes=(),
     )
     assert library.calls["nvmlInitWithFlags"] == 1

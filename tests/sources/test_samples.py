@@ -115,7 +115,7 @@ def test_more_memory_used_than_there_is_is_no_figure(csv: Path) -> None:
     ("header", "cells", "words"),
     [
         ("clocks_event_reasons.active", "0x0000000000000004", "power cap"),
-        ("clocks_throttle_reasons.active", "0x0000000000000001", None),
+        ("clocks_throttle_reasons.active", "0x0000000000000001", ""),
         ("clocks_throttle_reasons.sw_power_cap", "Active", "power cap"),
         ("clocks_event_reasons.sw_power_cap", "Not Active", None),
         ("clocks_event_reasons.active", "[N/A]", None),

@@ -78,7 +78,7 @@ def nvml(util: float = 46.4, power: float = 312.0, *, source: str = "gpm") -> Nv
         temperature_c=61,
         memory_used_bytes=41_017_147_392,
         memory_total_bytes=150_754_820_096,
-        held_down=None,
+        held_down="",
         mean_util_pct=util,
         mean_power_w=power,
         samples=60,

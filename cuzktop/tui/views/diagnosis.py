@@ -239,6 +239,8 @@ def _measured(frame: Frame, width: int) -> list[Line]:
     down = sorted({clean(one.held_down) for one in read if one.held_down})
     if down:
         drawn += f"; held down: {', '.join(down)}"
+    elif all(one.held_down is not None for one in read):
+        drawn += "; clocks not held down"
     power = sum(powers) / len(powers) if powers else None
     return lines + _figure("power", "", power, "power", f"{drawn}.", width)
 
