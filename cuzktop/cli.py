@@ -255,16 +255,8 @@ def _journal_since_s(since: Since) -> float:
 def _source(log: Log, scanner: LogScanner, parser: LogParser) -> Source:
     from cuzktop.frame import Source as SourceFigures  # noqa: PLC0415
 
-    counts = scanner.counts
-    return SourceFigures(
-        path=str(log.path),
-        bytes=counts.bytes,
-        lines=counts.lines,
-        events=counts.events,
-        torn=counts.torn,
-        unparsed=counts.unparsed,
-        note=_damage(log, scanner, parser),
-    )
+    note = _damage(log, scanner, parser)
+    return SourceFigures.of(scanner.counts, path=str(log.path), note=note)
 
 
 def _damage(log: Log, scanner: LogScanner, parser: LogParser) -> str:

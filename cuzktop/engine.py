@@ -6,12 +6,11 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from cuzktop.bell import Bell
 from cuzktop.dataclass import replace
 from cuzktop.events import Event, SourceNote
-from cuzktop.frame import Alert, Frame, Source
+from cuzktop.frame import Alert, Frame, LogCounts, Source
 from cuzktop.picture import Picture
 from cuzktop.watch import Watch
 
@@ -71,16 +70,6 @@ class Inbox:
     def wake(self) -> None:
         """End a wait."""
         self._bell.ring()
-
-
-class LogCounts(Protocol):
-    """What was read of the log; `cuzktop.parse.scanner.Counts`."""
-
-    bytes: int
-    lines: int
-    events: int
-    torn: int
-    unparsed: int
 
 
 class Engine(threading.Thread):
@@ -206,13 +195,9 @@ class Engine(threading.Thread):
             self._bytes = counts.bytes
             self._grown_ms = max(self._grown_ms, wall_ms)
         silent_ms = self._picture.ended_ms(wall_ms, max(0.0, wall_ms - self._grown_ms))
-        source = Source(
+        source = Source.of(
+            counts,
             path=self._path,
-            bytes=counts.bytes,
-            lines=counts.lines,
-            events=counts.events,
-            torn=counts.torn,
-            unparsed=counts.unparsed,
             silent_ms=silent_ms,
             read_pct=self.read_pct,
             note=self._picture.source_note,

@@ -8,7 +8,7 @@ shares ending in `_pct` are per cent of the span or window that the object names
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cuzktop.dataclass import dataclass, field
 from cuzktop.logbook import LogBook
@@ -319,6 +319,16 @@ class Proofs:
     seconds_per_proof: float | None = None
 
 
+class LogCounts(Protocol):
+    """What was read of the log; `cuzktop.parse.scanner.Counts`."""
+
+    bytes: int
+    lines: int
+    events: int
+    torn: int
+    unparsed: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Source:
     """Where the log comes from and what was read of it.
@@ -336,6 +346,29 @@ class Source:
     silent_ms: float | None = None
     read_pct: float | None = None
     note: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        counts: LogCounts,
+        *,
+        path: str,
+        silent_ms: float | None = None,
+        read_pct: float | None = None,
+        note: str = "",
+    ) -> Source:
+        """With what was counted in reading."""
+        return cls(
+            path=path,
+            bytes=counts.bytes,
+            lines=counts.lines,
+            events=counts.events,
+            torn=counts.torn,
+            unparsed=counts.unparsed,
+            silent_ms=silent_ms,
+            read_pct=read_pct,
+            note=note,
+        )
 
     @property
     def old(self) -> bool:

@@ -93,17 +93,7 @@ def glance(path: Path, title: str, *, window_s: float, now_ms: float) -> Frame |
     picture.feed(scanner.feed(text))
     if not picture.model.run.gpus:
         return None
-    counts = scanner.counts
     silent_ms = picture.ended_ms(now_ms, max(0.0, now_ms - written_ms))
-    source = Source(
-        path=title,
-        bytes=counts.bytes,
-        lines=counts.lines,
-        events=counts.events,
-        torn=counts.torn,
-        unparsed=counts.unparsed,
-        silent_ms=silent_ms,
-        read_pct=0.0,
-    )
+    source = Source.of(scanner.counts, path=title, silent_ms=silent_ms, read_pct=0.0)
     run_ms = picture.now_ms(now_ms, silent_ms)
     return picture.frame(source=source, now_ms=run_ms, wall_ms=now_ms)
