@@ -153,6 +153,8 @@ class Contest(Generic[Claimant]):
         if self._complete(first, members, groups, verdicts) or (
             verdicts[members.index(first)].margin < HORIZON and self._renew(first, members, groups)
         ):
+            if not self._left(first):  # by all that is known now, no line can be its own
+                return Verdict(NOTHING, HORIZON, None), {}
             members, groups, verdicts = self._solved(first)
         if any(
             None in verdict.option.lines or not verdict.option.lines

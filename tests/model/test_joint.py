@@ -97,6 +97,17 @@ def test_who_has_no_rival_gets_what_a_contest_would_give(seed: int, *, excused: 
     assert unrivalled(mine, figures, excused=excused) == contest.verdict("a")[0]
 
 
+def test_who_can_own_nothing_by_what_is_known_now_gets_nothing() -> None:
+    one, other = line(0, 100), line(1, 200)
+    fits = [option(0, one), option(1, other)]
+    contest = Contest(
+        {"a": fits, "b": fits}, figures, again=lambda name: [] if name == "a" else fits
+    )
+    verdict, doubts = contest.verdict("a")
+    assert (verdict.option, doubts) == (NOTHING, {})
+    assert contest.verdict("b")[0].option.lines == (one,)
+
+
 def test_a_lock_has_one_holder() -> None:
     lines = [line(place, 100 * place) for place in range(4)]
     early, late = Hold(0, 0, 5), Hold(0, 6, 9)
