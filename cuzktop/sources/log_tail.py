@@ -31,6 +31,8 @@ HEAD_BYTES = 64  # with the inode and the tail, tells a copy of the file from an
 COPY_LEAST_BYTES = 16 * 1024  # less text than this proves no copy
 FIRST_READ_BYTES = 4096  # most polls find little; a larger buffer costs more than the reading
 POLL_BYTES = 256 * 1024  # one poll reads no more, so that stopping and progress stay prompt
+SKIM_BYTES = 16 * 1024  # at a time, of at most POLL_BYTES, by who must not wait
+SKIMMED_POLL_S = 1.05  # as often as the path is looked at, while somebody skims
 PATH_CHECK_MS = 1000.0  # the path is looked at this often, the open file at every poll
 KEEP_WAITING = 8  # empty files, if a log is rotated daily and its writer is never told
 
@@ -76,6 +78,8 @@ class Follower:
         self.path = path
         self._name = os.fspath(path)
         self.more = False  # the last poll stopped before the file's end
+        self.skimmed = False  # all that `skim` was asked for last was at hand
+        self.truncated = False  # once at least: what isn't read in time will be lost again
         self.read_bytes = 0  # of what was there at the first look
         self.total_bytes = 0
         self._back_ms = back_ms
@@ -140,6 +144,34 @@ class Follower:
             self.more = False
         return pieces
 
+    def skim(self) -> list[bytes]:
+        """What was appended since, as far as it is in memory: no disk or server is waited for.
+
+        All else is left to the next poll: what is unusual, and what can't be had so.
+        """
+        blocks: list[bytes] = []
+        self.skimmed = False
+        if self._file is None or self._waiting or self.more or self._failed or self._in_hole:
+            return blocks
+        try:
+            while len(blocks) * SKIM_BYTES < POLL_BYTES:
+                tail = self._tail
+                got = _at_hand(self._fd, len(tail) + SKIM_BYTES, self._offset - len(tail))
+                if not got.startswith(tail):
+                    return blocks  # it was truncated or rewritten
+                fresh = got[len(tail) :]
+                if fresh:
+                    blocks.append(fresh)
+                    self._offset += len(fresh)
+                    self._tail = got[-TAIL_BYTES:]
+                    self.read_bytes += len(fresh)
+                if len(fresh) < SKIM_BYTES:
+                    self.skimmed = True
+                    break
+        except OSError:  # not at hand, or its file system never says
+            pass
+        return blocks
+
     # ------------------------------------------------------------ the open file
 
     def _read(self, pieces: list[Piece]) -> None:
@@ -155,6 +187,7 @@ class Follower:
                 return
             if not got.startswith(tail):
                 short = os.fstat(self._fd).st_size < self._offset
+                self.truncated |= short
                 what = "was truncated" if short else "was rewritten"
                 pieces.append(Cut(f"{self.path} {what}; reading it from its start"))
                 self._offset, self._tail, self._head, self._in_hole = 0, b"", b"", True
@@ -322,6 +355,17 @@ class Follower:
         return same_head and os.pread(fd, len(tail), self._offset - len(tail)) == tail
 
 
+_NO_WAIT = getattr(os, "RWF_NOWAIT", None)
+
+
+def _at_hand(descriptor: int, count: int, offset: int) -> bytes:
+    """`os.pread` of what is in memory. Raises OSError if some of it isn't, or nobody can tell."""
+    if _NO_WAIT is None:
+        raise BlockingIOError
+    buffer = bytearray(count)
+    return bytes(buffer[: os.preadv(descriptor, [buffer], offset, _NO_WAIT)])
+
+
 def _size(file: BinaryIO) -> int:
     return os.fstat(file.fileno()).st_size
 
@@ -379,30 +423,47 @@ class LogTail(threading.Thread):
         self._at_once = at_once
         self._bringing = Bringing(clock)
         self._read: deque[Piece] = deque()  # and not handed on yet
+        self._polling = threading.Lock()  # held by who reads
 
     def stop(self) -> None:
         """End the thread soon."""
         self._stopped.set()
 
     def bring(self) -> None:
-        """Hand on what was read, if nothing else goes on; any thread may ask, and waits for none.
+        """Hand on what has come, if nothing else goes on; any thread may ask, and waits for none.
 
-        As long as one does, our own only reads: what waits here may be lost with its file.
+        As long as one does, our own only sees to what it can't have at hand, and less often if
+        that is nothing.
         """
         if self.caught_up:
-            self._bringing.bring(self._hand_on)
+            self._bringing.bring(self._skim)
+
+    def _skim(self) -> None:
+        if self._polling.acquire(blocking=False):
+            try:
+                self._read += self._follower.skim()
+            finally:
+                self._polling.release()
+        self._hand_on()
 
     def step(self) -> bool:
         """Poll once; whether there is more to read at once."""
         self._bringing.check()
-        self._read += self._follower.poll(self._clock())
-        more = self._follower.more
+        with self._polling:
+            self._read += self._follower.poll(self._clock())
+            more = self._follower.more
         if more or not self.caught_up or not self._bringing.goes_on or self._at_once():
             with self._bringing.working:
                 self._hand_on()
         if not self.caught_up:
             self._tell_progress()
         return more
+
+    def _rest_s(self) -> float:
+        """How long to sleep before the next poll."""
+        follower = self._follower
+        seldom = follower.skimmed and not follower.truncated and self._bringing.goes_on
+        return SKIMMED_POLL_S if seldom and not self._at_once() else self._poll_s
 
     def _hand_on(self) -> None:
         now_ms = self._clock()
@@ -451,7 +512,7 @@ class LogTail(threading.Thread):
         try:
             self._read_before()
             while not self._stopped.is_set():
-                if not self.step() and self._wait(self._poll_s):
+                if not self.step() and self._wait(self._rest_s()):
                     break
         except Exception as error:  # noqa: BLE001 - the thread ends here; the screen goes on
             text = f"reading the log stopped: {type(error).__name__}: {error}"

@@ -13,6 +13,7 @@ import pytest
 
 from cuzktop.events import Event, GpuStarted, LineUnparsed, LogEvent, SourceNote
 from cuzktop.parse.scanner import LogScanner
+from cuzktop.sources import log_tail
 from cuzktop.sources.log_tail import (
     PATH_CHECK_MS,
     POLL_BYTES,
@@ -683,13 +684,47 @@ def test_the_thread_emits_what_the_parser_makes_of_it(path: Path, writers: Write
     assert tail.caught_up
 
 
-def test_what_was_read_waits_for_a_frame_and_outlives_its_file(
-    path: Path, writers: Writers
-) -> None:
-    """A frame a second hands it on; the file is read as often as ever, before it is truncated."""
+def test_a_frame_has_what_was_written_by_then(path: Path, writers: Writers) -> None:
+    """It is had from memory; meanwhile the thread sees to no more than the path."""
     writer = writers(path)
     writer.write(2)
-    clock, came = Clock(stop_after=16), list[tuple[int, int]]()
+    clock, came = Clock(stop_after=30), list[tuple[float, int]]()
+    frames = itertools.count(1_001_000, 1000)
+    next_ms = next(frames)
+
+    def wait(seconds: float) -> bool:
+        nonlocal next_ms
+        until_ms = clock.now_ms + 1000 * seconds
+        while next_ms <= until_ms:
+            clock.now_ms = next_ms
+            writer.write(200)
+            tail.bring()
+            next_ms = next(frames)
+        clock.now_ms = until_ms
+        return clock.wait(0.0)
+
+    def emit(events: Sequence[Event]) -> None:
+        came.append((clock.now_ms, len(texts(events))))
+
+    tail = LogTail(path, Lines(), emit, clock=clock, wait=wait)
+    tail.run()
+    assert came[0] == (1_000_000, 2)
+    assert came[1:] == [(at_ms, 200) for at_ms in range(1_001_000, int(clock.now_ms) + 1, 1000)]
+    assert 26 <= len(came) <= 30  # frames; four polls before the first, about one a frame then
+
+
+def test_what_was_read_waits_for_a_frame_and_outlives_its_file(
+    path: Path, writers: Writers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that can't be had from memory, as a server's, is read as often as without frames."""
+
+    def never(_descriptor: int, _count: int, _offset: int) -> bytes:
+        raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    monkeypatch.setattr(log_tail, "_at_hand", never)
+    writer = writers(path)
+    writer.write(2)
+    clock, came = Clock(stop_after=16), list[int]()
 
     def meanwhile(waits: int) -> None:
         if waits < 14:
@@ -704,15 +739,37 @@ def test_what_was_read_waits_for_a_frame_and_outlives_its_file(
     emitted: list[Event] = []
 
     def emit(events: Sequence[Event]) -> None:
-        came.append((clock.waits, len(texts(events))))
+        came.append(clock.waits)
         emitted.extend(events)
 
     tail = LogTail(path, Lines(), emit, clock=clock, wait=clock.wait)
     tail.run()
     lost = 3  # written just before the file was truncated
     assert len(texts(emitted)) == len(writer.lines) - lost
-    assert [waits for waits, _ in came] == [0, 1, 2, 3, 8, 12, 16]
+    assert came == [0, 1, 2, 3, 8, 12, 16]
     assert [note.level for note in notes(emitted)] == ["info"]
+
+
+def test_a_log_that_was_truncated_once_is_read_often_again(path: Path, writers: Writers) -> None:
+    """What is written between a read and a truncation is lost: there will be others."""
+    writer = writers(path)
+    writer.write(20)
+    clock, waited = Clock(stop_after=20), list[float]()
+
+    def wait(seconds: float) -> bool:
+        waited.append(seconds)
+        tail.bring()
+        if len(waited) == 8:
+            os.truncate(path, 0)
+        writer.write(2)
+        return clock.wait(seconds)
+
+    emitted: list[Event] = []
+    tail = LogTail(path, Lines(), emitted.extend, clock=clock, wait=wait)
+    tail.run()
+    assert waited[:8] == [0.25, *[1.05] * 7]
+    assert waited[8:] == [0.25] * 12
+    assert texts(emitted)[-2:] == [line.decode() for line in writer.lines[-4:-2]]
 
 
 def test_what_is_recorded_is_handed_on_when_it_is_read(path: Path, writers: Writers) -> None:
@@ -721,9 +778,10 @@ def test_what_is_recorded_is_handed_on_when_it_is_read(path: Path, writers: Writ
     writer.write(1)
     clock, came = Clock(stop_after=9), list[int]()
 
-    def meanwhile(_waits: int) -> None:
+    def meanwhile(waits: int) -> None:
         writer.write(1)
-        tail.bring()
+        if waits % 4 == 0:
+            tail.bring()
 
     clock.meanwhile = meanwhile
     tail = LogTail(
@@ -736,6 +794,7 @@ def test_what_is_recorded_is_handed_on_when_it_is_read(path: Path, writers: Writ
     )
     tail.run()
     assert came == list(range(9))
+    assert clock() == 1_002_250.0
 
 
 def test_what_breaks_in_a_frame_ends_the_thread_with_a_word(path: Path, writers: Writers) -> None:
