@@ -33,7 +33,6 @@ from cuzktop.model.joint import (
     ROUNDING_MS,
     Contest,
     Verdict,
-    apart,
     unrivalled,
 )
 from cuzktop.model.kinds import BLOCK, C1, C4, C7, C9, C10, C11, CHAIN, CPU
@@ -378,7 +377,8 @@ class Attributor:
         contest = Contest(
             {call: self._possible(call) for call in near},
             _chain_figures,
-            excused=excused,
+            self._all_chains,
+            excused,
             effort=self.effort,
         )
         for call in ripe:
@@ -392,37 +392,56 @@ class Attributor:
                 other.chain_margin = min(other.chain_margin, sure)
 
     def _settle_chains_apart(self, ripe: Sequence[Call], near: Sequence[Call]) -> bool:
-        """Do so if nobody wants any of these calls' lines; False if there is more to weigh.
+        """Do so if no other is likely to own any of the lines that are likely these calls'.
 
-        Nine calls of ten go this way, at a tenth of what a contest costs.
+        False if there is more to weigh. Most calls go this way, at a tenth of what a contest costs.
         """
         given: list[tuple[Call, Verdict]] = []
         held: list[Hold] = []
         for call in ripe:
-            options = self._possible(call)
-            if not options:
+            likely = _likely(self._possible(call))
+            if not likely or self._likely_wanted(call, likely, near):
                 return False
-            others = [other.chains for other in near if other is not call and other.chains]
-            if others and not apart(options, others):
-                return False
-            verdict = unrivalled(options, _chain_figures, excused=call.failed)
-            hold = verdict.option.hold
-            if len(ripe) > 1 and hold is not None:
-                if overlaps(hold, held):
+            if len(ripe) > 1:
+                holds = [option.hold for option in likely if option.hold is not None]
+                if any(overlaps(hold, held) for hold in holds):
                     return False
-                held.append(hold)
-            given.append((call, verdict))
+                held += holds[:1]
+            given.append((call, unrivalled(likely, _chain_figures, excused=call.failed)))
         for call, verdict in given:
             self._own_chain(call, verdict)
         return True
 
+    def _likely_wanted(self, call: Call, likely: Sequence[Option], near: Sequence[Call]) -> bool:
+        """Whether a line of these chains is in a likely one of another call."""
+        lines = _lines_of(likely)
+        for other in near:
+            if other is call:
+                continue
+            wanting = [one.cost for one in other.chains if not lines.isdisjoint(one.lines)]
+            if wanting:
+                free = self._possible(other)
+                if free and wanting[0] <= free[0].cost + HORIZON:
+                    return True
+        return False
+
     def _possible(self, call: Call) -> list[Option]:
         """The chains that nobody has taken a line of, and the lock meanwhile."""
-        possible = _available(call.chains)
+        return self._unheld(call, _available(call.chains))
+
+    def _unheld(self, call: Call, chains: list[Option]) -> list[Option]:
+        """Those of the call's chains that had its lock when nobody surely had it."""
         holds = self._holds.get(call.lock)
         if holds is None:
-            return possible
-        return [one for one in possible if one.hold is None or not overlaps(one.hold, holds)]
+            return chains
+        return [one for one in chains if one.hold is None or not overlaps(one.hold, holds)]
+
+    def _all_chains(self, call: Call) -> list[Option]:
+        """The same as `_possible`, with all that is hardly likely if one chain is likely."""
+        chains = printed_chains(call, self.pools, full=True)
+        if len(_likely(chains)) > 1:  # costs of these were told apart
+            return self._possible(call)
+        return self._unheld(call, _available(chains))
 
     def _leftover(self, call: Call) -> Option:
         free = {
@@ -560,24 +579,20 @@ class Attributor:
             for ghost in self._ghosts:
                 ghost.cpu_options = self._preparations(ghost)
         near = [*self._ghosts, *self._lost, *ended]
-        if self._settle_cpu_apart(ripe, near):
+        unsure = self._settle_cpu_apart(ripe, near)
+        if not unsure:
             return
-        near.sort(key=_entry_of)
-        excused = {call for call in near if call.failed}
-        options = {call: _available(call.cpu_options) for call in near}
+        done = set(ripe).difference(unsure)
+        near = sorted((call for call in near if call not in done), key=_entry_of)
         contest = Contest(
-            options,
+            {call: _available(call.cpu_options) for call in near},
             _cpu_figures,
             self._all_preparations,
-            excused,
+            {call for call in near if call.failed},
             frontier,
             self.effort,
             self._free_preparations,
         )
-        unsure = [call for call in ripe if contest.contested(call)]
-        for call in ripe:
-            if call not in unsure:
-                self._give_cpu(call, *contest.verdict(call), contest)
         if self.lock_lines:
             for call in unsure:  # its chain is known now, and neighbours' times
                 contest.add(call, self._free_preparations(call))
@@ -594,22 +609,34 @@ class Attributor:
         for other, sure in doubts.items():
             other.cpu_margin = min(other.cpu_margin, sure)
 
-    def _settle_cpu_apart(self, ripe: Sequence[Call], near: Sequence[Call]) -> bool:
-        """As `_settle_chains_apart`: where there is one choice, and nobody wants its lines."""
+    def _settle_cpu_apart(self, ripe: Sequence[Call], near: Sequence[Call]) -> list[Call]:
+        """Give those that have one choice their CPU lines if nobody wants them; returns the others.
+
+        Calls of which no line is left are not among these.
+        """
         given: list[tuple[Call, Verdict]] = []
+        unsure: list[Call] = []
         for call in ripe:
             options = _available(call.cpu_options)
-            if len(options) > 1 and options[1].cost <= options[0].cost + HORIZON:
-                return False
             if not options:
                 continue
-            others = [other.cpu_options for other in near if other is not call]
-            if others and not apart(options[:1], others):
-                return False
-            given.append((call, unrivalled(options, _cpu_figures, excused=call.failed)))
+            if len(_likely(options)) > 1 or self._cpu_wanted(call, options[0], near):
+                unsure.append(call)
+            else:
+                given.append((call, unrivalled(options, _cpu_figures, excused=call.failed)))
         for call, verdict in given:
             self._own_cpu(call, verdict)
-        return True
+        return unsure
+
+    def _cpu_wanted(self, call: Call, mine: Option, near: Sequence[Call]) -> bool:
+        """Whether a CPU line of this option could be another call's."""
+        lines = _lines_of((mine,))
+        for other in near:
+            if other is not call:
+                wanting = [one for one in other.cpu_options if not lines.isdisjoint(one.lines)]
+                if wanting and _available(wanting):
+                    return True
+        return False
 
     def _own_cpu(self, call: Call, verdict: Verdict) -> None:
         option = verdict.option
@@ -766,6 +793,18 @@ def _available(options: Sequence[Option]) -> list[Option]:
         else:
             free.append(option)
     return free
+
+
+def _likely(options: Sequence[Option]) -> Sequence[Option]:
+    """Those that cost little more than the first, which is the cheapest."""
+    if len(options) < 2:
+        return options
+    return [option for option in options if option.cost <= options[0].cost + HORIZON]
+
+
+def _lines_of(options: Sequence[Option]) -> set[Line]:
+    """All that are in these options."""
+    return {line for option in options for line in option.lines if line is not None}
 
 
 def _chain_figures(lines: Sequence[Line | None]) -> tuple[int | None, ...]:

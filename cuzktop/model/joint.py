@@ -301,15 +301,6 @@ class Contest(Generic[Claimant]):
             self._held.append(option.hold)
         self._options.pop(claimant, None)
 
-    def contested(self, claimant: Claimant) -> bool:
-        """Whether it has a choice, or anyone else wants what it would have."""
-        some = self._options.get(claimant)
-        if not some:
-            return False
-        if len(some) > 1 and some[1].cost <= some[0].cost + HORIZON:
-            return True
-        return any(line is not None and len(self._wanted[line]) > 1 for line in some[0].lines)
-
     def _left(self, claimant: Claimant) -> Sequence[Option]:
         """The options of a claimant that nobody has taken a line from, or the lock meanwhile."""
         some = self._options.get(claimant, ())
@@ -405,6 +396,8 @@ class Contest(Generic[Claimant]):
 
     def _beside(self, stages: Sequence[Stage]) -> tuple[Entry, ...]:
         """Lines that only others want, as far as those of the stages can be in wrong order."""
+        if self._frontier == 0:  # nothing is known of lines' order
+            return ()
         first = Stage((), stages[0])
         gaps = {entry.gap for stage in stages for plan in stage.plans for entry in plan.entries}
         if self._claims is None:
@@ -561,17 +554,6 @@ def _displaced(
         else:
             return math.inf
     return more
-
-
-def apart(options: Iterable[Option], others: Iterable[Sequence[Option]]) -> bool:
-    """Whether no line of these options is in any of the others'."""
-    mine = {line for option in options for line in option.lines}
-    mine.discard(None)
-    for some in others:
-        for option in some:
-            if not mine.isdisjoint(option.lines):
-                return False
-    return True
 
 
 def unrivalled(options: Sequence[Option], figures: Figures, *, excused: bool) -> Verdict:

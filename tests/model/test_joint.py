@@ -9,7 +9,7 @@ import random
 import pytest
 
 from cuzktop.model.attribution import SURE
-from cuzktop.model.joint import HORIZON, LOSS, Contest, alone, apart, unrivalled
+from cuzktop.model.joint import HORIZON, LOSS, Contest, alone, unrivalled
 from cuzktop.model.lateness import (
     EARLY_MAX_MS,
     LATE_MAX_MS,
@@ -91,8 +91,6 @@ def test_who_has_no_rival_gets_what_a_contest_would_give(seed: int, *, excused: 
         key=lambda one: one.cost,
     )
     theirs = [option(0.0, line(9, 9), None)]
-    assert apart(mine, [theirs])
-    assert not apart(mine, [[option(3.0, *mine[-1].lines)]])
     contest = Contest({"a": mine, "b": theirs}, figures, excused={"a"} if excused else set())
     assert unrivalled(mine, figures, excused=excused) == contest.verdict("a")[0]
 
