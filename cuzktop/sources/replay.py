@@ -12,9 +12,11 @@ import contextlib
 import math
 import re
 import threading
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
@@ -191,15 +193,17 @@ class LineClock:
 STAGE = re.compile(rb"(tail_msm|batch_add|barrier_wait|ntt_msm_h)_ms=(\d{1,9})")
 FIRST_STAGES = (b"ntt_msm_h", b"barrier_wait")
 LAST_STAGES = (b"batch_add", b"tail_msm")
+SHORT_LINES = 100_000  # of a log: times of so many are remembered, 8 bytes each
 LONGEST_GROUP = 256  # lines without a time that are held back until one with a time comes
 
 
-def timed(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+def timed(lines: Iterable[bytes], clock: LineClock | None = None) -> Iterator[tuple[int, bytes]]:
     """Each line with its time (µs since 1970); those without one are placed by what they print.
 
     The library's lines have no clock, and a whole call of them may stand between two that have.
+    `clock` reads those that have; it is begun here unless one is given.
     """
-    clock = LineClock()
+    clock = LineClock() if clock is None else clock
     now_us = 0
     group: list[bytes] = []
     for line in lines:
@@ -248,11 +252,17 @@ def _placed(group: Sequence[bytes], from_us: int, until_us: int) -> list[int]:
 
 
 def _stamp_us(stamp: bytes) -> int | None:
+    second_us = _second_us(stamp[:-7])
+    return None if second_us is None else second_us + int(stamp[-6:])
+
+
+@lru_cache(maxsize=4)  # most lines are of the second of the one before
+def _second_us(second: bytes) -> int | None:
     try:
-        moment = datetime.fromisoformat(stamp.decode("ascii")).replace(tzinfo=UTC)
+        moment = datetime.fromisoformat(second.decode("ascii")).replace(tzinfo=UTC)
     except ValueError:
         return None
-    return int(moment.timestamp()) * 1_000_000 + moment.microsecond
+    return int(moment.timestamp()) * 1_000_000
 
 
 def _lines(path: Path) -> Iterator[bytes]:
@@ -294,15 +304,20 @@ class LogReel:
         """Read the log's times. Raises SourceUnreadableError if it can't be read."""
         self._path = path
         self._samples = samples
+        self._times: array[int] | None = array("q")  # of a short log's lines (µs)
         clock = LineClock()
-        first_us = works_us = now_us = None
-        for line in _lines(path):
-            now_us = clock.read(line)
-            first_us = now_us if first_us is None else first_us
+        first_us = works_us = None
+        for at_us, line in timed(_lines(path), clock):
+            if first_us is None:
+                first_us = clock.now_us
             if works_us is None and GPU_WORKS in line:
-                works_us = now_us
+                works_us = at_us
+            if self._times is not None:
+                self._times.append(at_us)
+                if len(self._times) > SHORT_LINES:
+                    self._times = None
         self.first_ms = (first_us or 0) / 1000.0
-        self.last_ms = (now_us or 0) / 1000.0
+        self.last_ms = (clock.now_us or 0) / 1000.0
         self.start_ms = self.first_ms if works_us is None else works_us / 1000.0
 
     def pieces(self, at_ms: float) -> Iterator[tuple[float, Piece]]:
@@ -310,7 +325,9 @@ class LogReel:
         del at_ms  # such logs are short: they are always played from their beginning
         samples = iter(self._samples() if self._samples is not None else ())
         sample = next(samples, None)
-        for at_us, line in timed(_lines(self._path)):
+        lines = _lines(self._path)
+        timed_lines = timed(lines) if self._times is None else zip(self._times, lines, strict=False)
+        for at_us, line in timed_lines:
             while sample is not None and sample.at_ms * 1000.0 <= at_us:
                 yield sample.at_ms, sample
                 sample = next(samples, None)
