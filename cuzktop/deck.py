@@ -234,4 +234,6 @@ class Deck:
 
 
 def _of_day(at_ms: float) -> str:
-    return f"{datetime.fromtimestamp(at_ms / 1000.0, UTC):%H:%M:%S}"
+    """The time of day, UTC."""
+    minutes, second = divmod(int(at_ms // 1000) % 86_400, 60)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"

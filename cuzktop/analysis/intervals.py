@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 Span = tuple[float, float]
+_NO_MORE = (math.inf, math.nan)
 
 
 def united(spans: Iterable[Span], start: float, end: float) -> list[Span]:
@@ -33,7 +35,7 @@ def united(spans: Iterable[Span], start: float, end: float) -> list[Span]:
 
 def length(spans: Iterable[Span]) -> float:
     """The length of disjoint spans."""
-    return sum(hi - lo for lo, hi in spans)
+    return sum([hi - lo for lo, hi in spans])
 
 
 def gaps(spans: list[Span], start: float, end: float) -> list[Span]:
@@ -52,16 +54,15 @@ def gaps(spans: list[Span], start: float, end: float) -> list[Span]:
 def shared(left: list[Span], right: list[Span]) -> list[Span]:
     """What two lists of disjoint, ordered spans both cover."""
     result: list[Span] = []
-    i = j = 0
-    while i < len(left) and j < len(right):
-        lo = max(left[i][0], right[j][0])
-        hi = min(left[i][1], right[j][1])
-        if hi > lo:
-            result.append((lo, hi))
-        if left[i][1] < right[j][1]:
-            i += 1
-        else:
-            j += 1
+    others = iter(right)
+    other_lo, other_hi = next(others, _NO_MORE)
+    for lo, hi in left:
+        while other_hi <= hi:
+            if other_hi > lo and other_hi > other_lo:
+                result.append((max(lo, other_lo), other_hi))
+            other_lo, other_hi = next(others, _NO_MORE)
+        if other_lo < hi:
+            result.append((max(lo, other_lo), hi))
     return result
 
 

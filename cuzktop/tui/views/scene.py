@@ -35,7 +35,7 @@ from cuzktop.tui.axis import (
     waits,
 )
 from cuzktop.tui.rows import PartitionKey, key_of, row_of
-from cuzktop.tui.widgets.activity import Series, latest_of
+from cuzktop.tui.widgets.activity import Series, latest_of, unowned_since
 from cuzktop.tui.widgets.cells import (
     CLASS_TITLES,
     LEVELS,
@@ -394,7 +394,7 @@ class Scene:
         history = self._history(gpu, track.kind)
         if track.kind == "kernel":
             log = Series(gpu.gpu, "", history, "kernel")
-            return percent(latest_of(self.frame, log)[0], digits=0)
+            return percent(latest_of(self.frame, log, unowned_since(self.frame))[0], digits=0)
         return percent(history[-1] if history else None, digits=0)
 
     @staticmethod

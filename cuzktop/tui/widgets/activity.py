@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
@@ -55,7 +55,25 @@ def series_of(gpu: Gpu) -> Iterator[Series]:
         yield Series(gpu.gpu, "power, % of its limit", nvml.power_history, "power", measured=True)
 
 
-def latest_of(frame: Frame, series: Series) -> tuple[float | None, int]:
+Since = Mapping[int | None, float]
+"""By GPU: when its oldest call began whose lines have no owner yet, if there is one."""
+
+
+def unowned_since(frame: Frame) -> Since:
+    """Since when there is no telling what ran: see `Since`."""
+    since: dict[int | None, float] = {}
+    for row in (*frame.in_flight, *frame.recent):
+        if (
+            row.lock_at_ms is None
+            and (row.bracket_end_ms or frame.now_ms) > frame.now_ms - UNOWNED_MS
+            and (span := unplaced(row, frame.now_ms)) is not None
+            and not waits(frame, row)
+        ):
+            since[row.gpu] = min(span[0], since.get(row.gpu, span[0]))
+    return since
+
+
+def latest_of(frame: Frame, series: Series, since: Since) -> tuple[float | None, int]:
     """A history's newest figure that stands, and how many seconds ago that second ended.
 
     The log's last second isn't over, and the kernels of a call whose lines have no owner yet are
@@ -63,17 +81,7 @@ def latest_of(frame: Frame, series: Series) -> tuple[float | None, int]:
     """
     if series.measured:
         return (series.history[-1] if series.history else None), 0
-    until = min(
-        (
-            span[0]
-            for row in (*frame.in_flight, *frame.recent)
-            if row.gpu == series.gpu
-            and (row.bracket_end_ms or frame.now_ms) > frame.now_ms - UNOWNED_MS
-            and not waits(frame, row)
-            and (span := unplaced(row, frame.now_ms)) is not None
-        ),
-        default=frame.now_ms,
-    )
+    until = min(frame.now_ms, since.get(series.gpu, frame.now_ms))
     now_s, whole = int(frame.now_ms // 1000), int(until // 1000)
     at = len(series.history) - 1 - (now_s - whole) - 1
     return (series.history[at] if at >= 0 else None), now_s - whole + 1
@@ -118,10 +126,11 @@ def draw_activity(
     wanted = [series for _gpu, found in per_gpu for series in found[:deep]]
     axis = 1 if height >= 3 else 0
     body = height - axis
+    since = {} if all(series.measured for series in wanted) else unowned_since(frame)
     lines: list[Line] = []
     for index, series in enumerate(wanted):
         rows = body // len(wanted) + (1 if index < body % len(wanted) else 0)
-        says = ago_words(frame, *latest_of(frame, series))
+        says = ago_words(frame, *latest_of(frame, series, since))
         lines += _chart(series, width, rows, graphs, several=several, first=index == 0, says=says)
     if axis:
         lines.append(_axis(width - GUTTER, GUTTER, end))
@@ -192,6 +201,8 @@ def _rows(
     axis = room - each * len(per_gpu) >= 1
     span = "" if axis else f"last {graph_width} s"
     lines = [title("ACTIVITY", width, detail=detail, end=span)]
+    measured = all(series[0].measured for _gpu, series in per_gpu if series)
+    since = {} if measured else unowned_since(frame)
     for gpu, series in per_gpu:
         if not series:
             text = clean(gpu.nvml_note) or "nothing read yet"
@@ -199,7 +210,7 @@ def _rows(
             lines += [clip((), width)] * (each - 1)
             continue
         main = series[0]
-        latest, _ago = latest_of(frame, main)
+        latest, _ago = latest_of(frame, main, since)
         of = gpu.gpu, main.title
         for y, text in enumerate(graphs.rows(of, main.history, graph_width, each)):
             last = y == each - 1

@@ -8,7 +8,7 @@ the lines before and tested without a terminal. Widths are in cells: a wide char
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from rich.cells import cell_len, set_cell_size
@@ -252,9 +252,7 @@ def differences(old: Line, new: Line) -> list[tuple[int, Line]]:
     Where the spans of both stand at the same cells, only those that differ; else all from the
     first that differs to the last.
     """
-    both = "".join([text for text, _ in (*old, *new)])
-    measure = len if both.isascii() or _NARROW(both) else width_of
-    found = _span_by_span(old, new, measure) if len(old) == len(new) else None
+    found = _span_by_span(old, new) if len(old) == len(new) else None
     if found is not None:
         return found
     same = 0
@@ -269,26 +267,23 @@ def differences(old: Line, new: Line) -> list[tuple[int, Line]]:
     return [(line_width(new[:same]), new[same : len(new) - behind])]
 
 
-def _span_by_span(
-    old: Line, new: Line, measure: Callable[[str], int]
-) -> list[tuple[int, Line]] | None:
+def _span_by_span(old: Line, new: Line) -> list[tuple[int, Line]] | None:
     """See `differences`; None where the spans stand at other cells."""
     found: list[tuple[int, Line]] = []
-    at = 0
-    first, begun = -1, 0  # of the spans that differ, up to here; -1: the one before doesn't
+    at = upto = 0  # the cell at which span `upto` stands
+    stretch = -1  # the first of the spans that differ up to here; -1: the one before doesn't
     for index, (one, other) in enumerate(zip(old, new, strict=True)):
-        width = measure(other[0])
         if one is other or one == other:
-            if first >= 0:
-                found.append((begun, new[first:index]))
-                first = -1
-        elif measure(one[0]) != width:
+            if stretch >= 0:
+                found.append((at, new[stretch:index]))
+                at, upto, stretch = at + line_width(new[stretch:index]), index, -1
+            continue
+        if width_of(one[0]) != width_of(other[0]):
             return None
-        elif first < 0:
-            first, begun = index, at
-        at += width
-    if first >= 0:
-        found.append((begun, new[first:]))
+        if stretch < 0:
+            at, upto, stretch = at + line_width(new[upto:index]), index, index
+    if stretch >= 0:
+        found.append((at, new[stretch:]))
     return found
 
 
