@@ -58,6 +58,10 @@ ENDED_JOBS_SHOWN = 8
 SURE_CALLS = 40  # fewer may seem to overlap, by lines whose owners are inferred, on one GPU
 SUMMED_SHARE = 0.05  # of the partitions summed up must be new before they are summed up anew
 SUMMED_MS = 10_000.0  # or this time have passed
+BESIDE = frozenset(
+    {GpuSampled, GpuSamplerNote, HostSampled, SourceNote, StatusRead, StatusNote, PlayedAgain}
+)
+"""Events that aren't the log's."""
 OVER = frozenset({"done", "failed", "skipped", "lost"})  # states in which a partition stays
 
 
@@ -190,9 +194,9 @@ class Picture:
         """Fold events of any source in."""
         log: list[Event] = []
         for event in events:
-            kind = type(event)
-            if kind is GpuSampled:
-                assert isinstance(event, GpuSampled)  # noqa: S101 (for the type checker)
+            if type(event) not in BESIDE:
+                log.append(event)
+            elif isinstance(event, GpuSampled):
                 self._reading(event)
             elif isinstance(event, GpuSamplerNote):
                 if event.gpu is None:
@@ -211,8 +215,6 @@ class Picture:
                 self.model.feed(log)
                 log.clear()
                 self._reset()
-            else:
-                log.append(event)
         if log:
             self._told = None
             self.model.feed(log)
@@ -931,8 +933,10 @@ def _over(ended: list[Job], failed: int, now: float, before: Mapping[Job, fr.Job
 
 def _job_row(job: Job, now: float) -> fr.JobRow:
     by_index = job.states()
-    order = sorted(by_index, key=lambda index: -1 if index is None else index)
-    states = tuple(by_index[index] for index in order)
+    order = sorted([index for index in by_index if index is not None])
+    states = tuple([by_index[index] for index in order])
+    if None in by_index:
+        states = (by_index[None], *states)
     begun = job.seen if job.first_synth is None else job.first_synth
     until = now if job.ended is None else job.ended
     total = job.total

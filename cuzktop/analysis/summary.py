@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
@@ -143,10 +142,12 @@ def gpu_phases(gpu: Gpu, start: float, end: float, older: LongRun | None = None)
 
 def partitions_of_a_proof(run: Run) -> int | None:
     """How many partitions the run's proofs mostly have."""
-    jobs = (*run.ended_jobs, *run.jobs.values())
-    sizes = Counter(job.total or len(job.states()) for job in jobs)
-    del sizes[0]
-    return sizes.most_common(1)[0][0] if sizes else None
+    counts: dict[int, int] = {}
+    for job in (*run.ended_jobs, *run.jobs.values()):
+        size = job.total or len(job.states())
+        if size:
+            counts[size] = counts.get(size, 0) + 1
+    return max(counts, key=counts.__getitem__, default=None)
 
 
 def herd_of(wave: Waves, gauge: float | None, gaps: str = "") -> Herd:

@@ -9,6 +9,7 @@ from array import array
 from bisect import bisect_left
 from collections import deque
 from math import inf
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from cuzktop.dataclass import dataclass, field
@@ -416,7 +417,7 @@ class Run:
     def unfinished(self) -> list[Partition]:
         """Every partition that has not come to its end, those of older attempts too, in order."""
         older = [partition for others in self.stragglers.values() for partition in others]
-        return sorted([*self.in_flight.values(), *older], key=lambda partition: partition.order)
+        return sorted([*self.in_flight.values(), *older], key=attrgetter("order"))
 
     @property
     def has_several_gpus(self) -> bool:
