@@ -58,6 +58,40 @@ def test_ctrl_z_gives_the_shell_back_and_fg_the_picture(log: Path) -> None:
     assert terminal.end() == 0
 
 
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs a shell with job control")
+@pytest.mark.parametrize("end", ["fg", "hang up"])
+def test_continued_from_outside_it_draws_nothing_over_the_shell_s_lines(
+    log: Path, end: str
+) -> None:
+    """It is stopped and continued by its number, as htop and less may be, and stays behind."""
+    terminal = Terminal("--norc", "--noediting", "-i", command=("bash",))
+    terminal.type(f"PS1='ready> '; cd {ROOT}; {sys.executable} -m cuzktop {log}\n".encode())
+    terminal.read_until(SHOWN)
+    shell = terminal.process.pid
+    pid = int(Path(f"/proc/{shell}/task/{shell}/children").read_text())
+    os.kill(pid, signal.SIGSTOP)
+    terminal.look(b"ready> ")
+    os.kill(pid, signal.SIGCONT)
+    terminal.rest(0.5)  # where it was stopped in the middle of a picture, that one is written
+    terminal.seen = b""
+    terminal.rest(2.0)
+    assert terminal.seen == b""
+    if end == "fg":
+        terminal.type(b"fg\n")
+        terminal.look(SHOWN)
+        terminal.type(b"q")
+        terminal.look(b"ready> ")
+        terminal.type(b"exit\n")
+        assert terminal.end() == 0
+    else:
+        os.close(terminal.master)
+        terminal.process.wait(20)
+    late = time.monotonic() + 20.0
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < late
+        time.sleep(0.05)
+
+
 def test_a_stop_from_outside_ends_with_the_whole_picture(log: Path) -> None:
     terminal = Terminal(str(log))
     terminal.read_until(SHOWN)

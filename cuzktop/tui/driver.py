@@ -12,6 +12,7 @@ import contextlib
 import os
 import re
 import select
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any, TextIO
@@ -211,23 +212,28 @@ class ForgivingDriver(LinuxDriver):
     def _sigcont_application(self, *_: object) -> None:
         """Take the terminal again after Ctrl-Z and fg, or after a stop that nobody told us of.
 
-        A terminal that hangs up sends the same signal: then there is nothing to be taken.
+        A terminal that hangs up sends the same signal: then there is nothing to be taken. So does
+        `kill -CONT` of a background job: it stops again until it is brought to the front, as less
+        does when it reads there, instead of drawing over the shell's lines.
         """
         if not self._must_signal_resume:
-            if not self._is_drawn_on():
+            picture_is_up = self._key_thread is not None and self._key_thread.is_alive()
+            front = self._front_group()
+            if not picture_is_up or front is None:
+                return
+            if front != os.getpgrp():
+                signal.raise_signal(signal.SIGTTOU)  # stops no group that nobody could wake
                 return
             self.suspend_application_mode()
             self._must_signal_resume = True
         super()._sigcont_application()
 
-    def _is_drawn_on(self) -> bool:
-        """Whether the picture is up, on a terminal that is there and ours to draw on."""
-        if self._key_thread is None or not self._key_thread.is_alive():
-            return False
+    def _front_group(self) -> int | None:
+        """The process group that may use the terminal; None: it has gone, or it isn't told."""
         try:
-            return os.tcgetpgrp(self.fileno) == os.getpgrp()
+            return os.tcgetpgrp(self.fileno) or None
         except OSError:
-            return False
+            return None
 
     def process_message(self, message: Message) -> None:
         """Ask for the mouse again when the terminal comes back: another client may not have it."""
