@@ -8,7 +8,7 @@ dearer the cheapest choice is that would change a figure of it: its margin.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Generic, TypeVar
 
@@ -197,6 +197,12 @@ class Contest(Generic[Claimant]):
         narrowed = _narrowed(groups, within)
         if not narrowed:
             return [], WITHOUT, math.inf
+        if all(len(options) == 1 for options in narrowed):
+            only = [options[0] for options in narrowed]
+            gap = sum(option.cost for option in only) - ideal
+            if gap <= within + SPARE and self._in_harmony(members, only):
+                self._effort.take(2 * len(only))
+                return [Verdict(option, within, None) for option in only], gap, math.inf
         # Who has the least choice comes first: what can't be is found out soon.
         order = sorted(range(len(narrowed)), key=lambda number: len(narrowed[number]))
         found, gap, lost = self._cheapest(
@@ -209,6 +215,23 @@ class Contest(Generic[Claimant]):
         for number, verdict in zip(order, found, strict=False):
             verdicts[number] = verdict
         return verdicts, gap, lost
+
+    def _in_harmony(self, members: Sequence[Claimant], options: Sequence[Option]) -> bool:
+        """Whether each can have its option, and no line of these is out of order."""
+        lines = [line for option in options for line in option.lines if line is not None]
+        mine = set(lines)
+        if len(mine) < len(lines):
+            return False
+        held: list[Hold] = []
+        entries: list[Entry] = []
+        for member, option in zip(members, options, strict=True):
+            if option.hold is not None:
+                if overlaps(option.hold, held):
+                    return False
+                held.append(option.hold)
+            entries += self._planned(member, option).entries
+        entries += self._claimed({entry.gap for entry in entries}, mine)
+        return disorder(entries) == 0.0
 
     def _put_in_order(self) -> None:
         """Drop options with lines that would stand far out of order, whoever has the others."""
@@ -396,19 +419,20 @@ class Contest(Generic[Claimant]):
 
     def _beside(self, stages: Sequence[Stage]) -> tuple[Entry, ...]:
         """Lines that only others want, as far as those of the stages can be in wrong order."""
-        if self._frontier == 0:  # nothing is known of lines' order
-            return ()
         first = Stage((), stages[0])
         gaps = {entry.gap for stage in stages for plan in stage.plans for entry in plan.entries}
+        return tuple(entry for entry in self._claimed(gaps, first.wanted) if first.matters(entry))
+
+    def _claimed(self, gaps: Iterable[float], but: Container[Line | None]) -> Iterator[Entry]:
+        """The lines in these gaps that anyone wants, but those."""
+        if self._frontier == 0:  # nothing is known of lines' order
+            return
         if self._claims is None:
             self._claims = self._all_claims()
-        return tuple(
-            entry
-            for gap in gaps
-            for line, due in self._claims.get(gap, {}).items()
-            if line not in first.wanted
-            and first.matters(entry := Entry(line.seq, *due, line.lo, gap, ~line.seq))
-        )
+        for gap in gaps:
+            for line, due in self._claims.get(gap, {}).items():
+                if line not in but:
+                    yield Entry(line.seq, *due, line.lo, gap, ~line.seq)
 
     def _all_claims(self) -> dict[float, dict[Line, Window]]:
         """The lines that are in anyone's best option, and when they were due for all likely."""
