@@ -139,7 +139,6 @@ def preparations(
     until = last if barrier is None else min(last, barrier.before)
     preps = pools[C2].between(first, until)
     b_g2s = pools[C3].between(first, last)
-    setups = _setups(call, pools, bounds_of, setup_limit)
     memory: dict[Line, Bounds] = {}
 
     def bounds(line: Line) -> Bounds:
@@ -152,7 +151,7 @@ def preparations(
     keep_preps = 4 * KEEP_PREPS if full else KEEP_PREPS
     # Mostly there is nothing to be found beyond the first limit.
     for limit in (LIMIT,) if full else (USUAL_LIMIT, LIMIT):
-        for setup_cost, setup, begun in setups:
+        for setup_cost, setup, begun in _setups(call, pools, bounds_of, setup_limit, limit):
             due1 = None
             if setup is not None:
                 due1 = (call.entry_lo + setup.b, call.entry_hi + setup.b + 1)
@@ -308,10 +307,11 @@ def _setups(
     call: Call,
     pools: Pools,
     bounds_of: Callable[[Line], Bounds],
-    limit: tuple[int, int | None],
+    setup_limit: tuple[int, int | None],
+    limit: float,
 ) -> list[tuple[float, Line | None, Window]]:
     """The lines C1 that could be the call's: cost, line, and when it started the CPU thread."""
-    before, pre_lock = limit
+    before, pre_lock = setup_limit
     lo, hi = call.entry_lo, call.entry_hi
     setups: list[tuple[float, Line | None, Window]] = []
     for line in pools[C1].between(call.start_seq, before + 1):
@@ -320,7 +320,7 @@ def _setups(
             if line.b > pre_lock + 1:
                 continue
             cost += gap_cost(pre_lock - line.b, 2.0, 1.0)
-        if cost > LIMIT:
+        if cost > limit:
             continue
         written = bounds_of(line)
         begun_lo = max(lo + line.b, written.lo)
