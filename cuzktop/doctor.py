@@ -70,6 +70,18 @@ class Check:
     mend: str = ""
 
 
+def _ok(name: str, text: str) -> Check:
+    return Check(name=name, level="ok", text=text)
+
+
+def _warning(name: str, text: str, mend: str = "") -> Check:
+    return Check(name=name, level="warning", text=text, mend=mend)
+
+
+def _failed(name: str, text: str, mend: str) -> Check:
+    return Check(name=name, level="failed", text=text, mend=mend)
+
+
 def failed(checks: Iterable[Check]) -> bool:
     """Whether cuzktop can't do its work here: the command then ends with status 1."""
     return any(check.level == "failed" for check in checks)
@@ -210,7 +222,7 @@ def run_checks(asked: Asked, tools: Tools) -> list[Check]:
     named = asked.log is not None or asked.unit is not None
     checks = [check_daemon(choice, now_ms, named=named)]
     if daemon is not None:
-        checks += check_config(daemon.config)
+        checks.append(check_config(daemon.config))
     checks += _log_checks(asked, choice, tools, now_ms)
     checks += check_gpus(_within(tools.patience_s, lambda: read_gpus(tools.gpus())))
     checks.append(check_container(tools.root, tools.proc, daemon))
@@ -244,43 +256,36 @@ def check_daemon(choice: Choice, now_ms: float, *, named: bool) -> Check:
         parts.append(daemon.unit)
     if daemon.config.gpu_workers_per_device is not None:
         parts.append(f"{daemon.config.gpu_workers_per_device} workers a GPU")
-    return Check(name="daemon", level="ok", text=", ".join(parts))
+    return _ok("daemon", ", ".join(parts))
 
 
-def check_config(config: Config) -> Iterator[Check]:
+def check_config(config: Config) -> Check:
     """What in the daemon's config makes its log, or our reading of it, differ."""
     shown = printable(str(config.path))
     if config.note:
-        missing = "on its defaults" in config.note
-        yield Check(name="config", level="ok" if missing else "warning", text=config.note)
-        return
-    if config.total_budget and config.total_budget_bytes == MISREAD_BUDGET_BYTES:
+        on_defaults = "on its defaults" in config.note
+        return _ok("config", config.note) if on_defaults else _warning("config", config.note)
+    if config.total_budget_bytes == MISREAD_BUDGET_BYTES and config.total_budget:
         budget = printable(config.total_budget)
-        if budget.replace(" ", "") not in ("50GiB", "53687091200"):
-            yield Check(
-                name="config",
-                level="warning",
-                text=f"the daemon can't read total_budget = {budget!r} and takes 50 GiB",
-                mend=f'in {shown} write it as a whole number of GiB: "400GiB"',
+        if budget.replace(" ", "") not in ("50GiB", "53687091200"):  # else 50 GiB are meant
+            return _warning(
+                "config",
+                f"the daemon can't read total_budget = {budget!r} and takes 50 GiB",
+                f'in {shown} write it as a whole number of GiB: "400GiB"',
             )
-            return
     if config.pipeline.get("enabled") is False:
-        yield Check(
-            name="config",
-            level="warning",
-            text=f"pipeline.enabled is false in {shown}: the log has no TIMELINE lines",
-            mend="set pipeline.enabled = true and restart the daemon",
+        return _warning(
+            "config",
+            f"pipeline.enabled is false in {shown}: the log has no TIMELINE lines",
+            "set pipeline.enabled = true and restart the daemon",
         )
-        return
     if config.changed_since_start:
-        yield Check(
-            name="config",
-            level="warning",
-            text=f"{shown} was changed after the daemon started: it may run on other values",
-            mend="restart the daemon when it has no proof in flight",
+        return _warning(
+            "config",
+            f"{shown} was changed after the daemon started: it may run on other values",
+            "restart the daemon when it has no proof in flight",
         )
-        return
-    yield Check(name="config", level="ok", text=shown)
+    return _ok("config", shown)
 
 
 # ---------------------------------------------------------------- the log
@@ -290,7 +295,7 @@ def _log_checks(asked: Asked, found: Choice, tools: Tools, now_ms: float) -> Ite
     choice = _named(asked, found)
     if not choice.found:
         if choice.daemon is not None:  # else the first check has said it
-            yield Check(name="log", level="failed", text=choice.text, mend=choice.hint)
+            yield _failed("log", choice.text, choice.hint)
         return
     name = "journal" if choice.path is None else "log"
     written_ms: float | None = None
@@ -298,12 +303,12 @@ def _log_checks(asked: Asked, found: Choice, tools: Tools, now_ms: float) -> Ite
         if choice.path is None:
             tail = tools.journal(choice.unit, user=choice.user_unit)
         elif choice.path == Path("-") or is_stream(choice.path):
-            yield Check(name=name, level="ok", text="a stream: read once, so not looked into")
+            yield _ok(name, "a stream: read once, so not looked into")
             return
         else:
             tail, written_ms = tools.tail(choice.path)
     except CuzktopError as error:
-        yield Check(name=name, level="failed", text=error.message, mend=error.hint)
+        yield _failed(name, error.message, error.hint)
         return
     yield check_log(choice, now_ms, written_ms)
     yield from check_text(tail, choice)
@@ -360,11 +365,10 @@ def read_text(tail: bytes) -> Reading:
 def check_text(tail: bytes, choice: Choice) -> Iterator[Check]:
     """Streams, damage, generation, colours and clock of the log's end."""
     if not tail:
-        yield Check(
-            name="streams",
-            level="warning",
-            text="the log is empty: nothing to look at yet",
-            mend="send the daemon a proof, then try again",
+        yield _warning(
+            "streams",
+            "the log is empty: nothing to look at yet",
+            "send the daemon a proof, then try again",
         )
         return
     reading = read_text(tail)
@@ -391,27 +395,26 @@ def check_streams(counts: Counts, choice: Choice) -> Check:
         f" {last}"
     )
 
-    def check(level: Level, text: str, mend: str = "") -> Check:
-        return Check(name="streams", level=level, text=text, mend=mend)
-
     if not _is_ours(counts):
-        return check("failed", f"none of cuzk's lines {last}", START_AGAIN)
+        return _failed("streams", f"none of cuzk's lines {last}", START_AGAIN)
     if not counts.timeline and not counts.timing:
         if daemon is not None and daemon.config.pipeline.get("enabled") is False:
-            return check("failed", f"{seen}: the pipeline is off", "set pipeline.enabled = true")
+            return _failed("streams", f"{seen}: the pipeline is off", "set pipeline.enabled = true")
         if whole:
-            return check("warning", f"{seen}: no proof has run since it began")
-        return check("failed", f"{seen}: standard error is missing, or no proof ran", START_AGAIN)
+            return _warning("streams", f"{seen}: no proof has run since it began")
+        return _failed(
+            "streams", f"{seen}: standard error is missing, or no proof ran", START_AGAIN
+        )
     if not counts.tracing:
         quiet = None if daemon is None else _quiet_level(daemon)
         if quiet is not None:
-            return check("warning", f"{seen}: {quiet} leaves them out", "set it to info")
-        return check("warning", f"{seen}: standard output is missing", START_AGAIN)
+            return _warning("streams", f"{seen}: {quiet} leaves them out", "set it to info")
+        return _warning("streams", f"{seen}: standard output is missing", START_AGAIN)
     if not counts.timing:
-        return check("warning", f"{seen}: no lock and kernel times until a GPU has proved")
+        return _warning("streams", f"{seen}: no lock and kernel times until a GPU has proved")
     if not counts.timeline:
-        return check("warning", f"{seen}: the daemon is older than S16, or its pipeline is off")
-    return check("ok", f"both: {seen}")
+        return _warning("streams", f"{seen}: the daemon is older than S16, or its pipeline is off")
+    return _ok("streams", f"both: {seen}")
 
 
 def _quiet_level(daemon: Daemon) -> str | None:
@@ -428,61 +431,59 @@ def check_damage(counts: Counts, daemon: Daemon | None) -> Check:
     """Lines that could not be used."""
     torn = f"{counts.torn} torn lines put together again" if counts.torn else "no torn line"
     if not counts.unparsed:
-        return Check(name="lines", level="ok", text=f"{torn}, none lost")
+        return _ok("lines", f"{torn}, none lost")
     text = f"{counts.unparsed} of {counts.lines} lines can't be used, {torn}"
     twice = daemon is not None and daemon.two_opens
     mend = START_AGAIN if twice else "cuzktop report LOG names the first of them"
-    return Check(name="lines", level="warning", text=text, mend=mend)
+    return _warning("lines", text, mend)
 
 
 def check_generation(run: Run) -> Check:
     """Which builds of the daemon print such lines, and what theirs lack."""
     if run.dialect is None:
-        return Check(
-            name="generation",
-            level="warning",
-            text="nothing in the log's end tells which build of the daemon wrote it",
-            mend="look again when a partition has been proved",
+        return _warning(
+            "generation",
+            "nothing in the log's end tells which build of the daemon wrote it",
+            "look again when a partition has been proved",
         )
     if run.step_lo >= LOCK_LINES_FROM:
-        return Check(name="generation", level="ok", text=f"{run.dialect}: lock times are printed")
+        return _ok("generation", f"{run.dialect}: lock times are printed")
     if run.step_hi >= LOCK_LINES_FROM:
-        text = f"{run.dialect}: whether lock times are printed shows once a GPU proves"
-        return Check(name="generation", level="ok", text=text)
-    return Check(
-        name="generation",
-        level="warning",
-        text=f"{run.dialect}: lock waits aren't printed, lock and barrier times are worked out",
-        mend="Curio 1.28.2 and newer have a daemon that prints them",
+        return _ok(
+            "generation", f"{run.dialect}: whether lock times are printed shows once a GPU proves"
+        )
+    return _warning(
+        "generation",
+        f"{run.dialect}: lock waits aren't printed, lock and barrier times are worked out",
+        "Curio 1.28.2 and newer have a daemon that prints them",
     )
 
 
 def check_colours_of(*, coloured: bool) -> Check:
     """Whether the daemon colours its log: harmless, but longer."""
-    if coloured:
-        text = "lines carry colour codes, which are taken out (NO_COLOR=1 makes the log smaller)"
-    else:
-        text = "lines carry no colour codes"
-    return Check(name="ansi", level="ok", text=text)
+    if not coloured:
+        return _ok("ansi", "lines carry no colour codes")
+    return _ok(
+        "ansi", "lines carry colour codes, which are taken out (NO_COLOR=1 makes the log smaller)"
+    )
 
 
 def check_clock(reading: Reading) -> Check:
     """Whether TIMELINE offsets can be put on the wall clock, where GPU readings are."""
     run = reading.run
     if run.epoch_us is not None and run.epoch_known:
-        text = "the run's start line is there: times are exact"
-    elif run.epoch_us is not None:
-        text = "the run's start is worked out from pairs of lines: a few ms off at most"
-    elif not reading.counts.timeline:
-        text = "no TIMELINE lines: tracing lines have their own time"
-    else:
-        return Check(
-            name="clock",
-            level="warning",
-            text="nothing ties TIMELINE to the wall clock: GPU readings can't be laid over it",
-            mend=f"keep standard output in the same log: {START_AGAIN}",
+        return _ok("clock", "the run's start line is there: times are exact")
+    if run.epoch_us is not None:
+        return _ok(
+            "clock", "the run's start is worked out from pairs of lines: a few ms off at most"
         )
-    return Check(name="clock", level="ok", text=text)
+    if not reading.counts.timeline:
+        return _ok("clock", "no TIMELINE lines: tracing lines have their own time")
+    return _warning(
+        "clock",
+        "nothing ties TIMELINE to the wall clock: GPU readings can't be laid over it",
+        f"keep standard output in the same log: {START_AGAIN}",
+    )
 
 
 # ---------------------------------------------------------------- GPUs
@@ -541,20 +542,13 @@ def read_gpus(info: GpuInfo) -> GpuFindings:
 def check_gpus(found: GpuFindings | None) -> Iterator[Check]:
     """NVML and the driver, persistence mode, MIG. None: no answer in time."""
     if found is None:
-        text = "the driver doesn't answer"
-        yield Check(name="nvml", level="warning", text=text, mend=ASK_DRIVER)
+        yield _warning("nvml", "the driver doesn't answer", ASK_DRIVER)
         return
     if found.problem:
-        text = f"NVML can't be used: {found.problem}"
-        yield Check(name="nvml", level="warning", text=text, mend=found.mend)
+        yield _warning("nvml", f"NVML can't be used: {found.problem}", found.mend)
         return
     if not found.names:
-        yield Check(
-            name="nvml",
-            level="warning",
-            text=f"driver {printable(found.driver)} lists no GPU",
-            mend="nvidia-smi -L",
-        )
+        yield _warning("nvml", f"driver {printable(found.driver)} lists no GPU", "nvidia-smi -L")
         return
     lost = any(name.startswith("no answer") for name in found.names)
     yield Check(
@@ -581,27 +575,25 @@ def _gpus(modes: Sequence[bool | None], wanted: object) -> str:
 def _persistence(modes: Sequence[bool | None]) -> Check:
     off = _gpus(modes, wanted=False)
     if off:
-        return Check(
-            name="persistence",
-            level="warning",
-            text=f"off on {off}: without a client the driver unloads, and each query wakes it",
-            mend="sudo nvidia-smi -pm 1",
+        return _warning(
+            "persistence",
+            f"off on {off}: without a client the driver unloads, and each query wakes it",
+            "sudo nvidia-smi -pm 1",
         )
     known = any(mode is not None for mode in modes)
-    return Check(name="persistence", level="ok", text="on" if known else "not told by this driver")
+    return _ok("persistence", "on" if known else "not told by this driver")
 
 
 def _mig(modes: Sequence[bool | None]) -> Check:
     on = _gpus(modes, wanted=True)
     if on:
-        return Check(
-            name="mig",
-            level="warning",
-            text=f"{on} run in slices: the driver gives no utilisation for them",
-            mend="nvidia-smi -mig 0 when the card is idle, if nothing needs it",
+        return _warning(
+            "mig",
+            f"{on} run in slices: the driver gives no utilisation for them",
+            "nvidia-smi -mig 0 when the card is idle, if nothing needs it",
         )
     known = any(mode is not None for mode in modes)
-    return Check(name="mig", level="ok", text="off" if known else "not on these cards")
+    return _ok("mig", "off" if known else "not on these cards")
 
 
 # ---------------------------------------------------------------- surroundings
@@ -624,8 +616,8 @@ def check_container(root: Path, proc: ProcReader, daemon: Daemon | None) -> Chec
         )
     if daemon is not None and daemon.container is not None:
         text = f"the daemon runs in container {daemon.container.ident}, cuzktop beside it"
-        return Check(name="container", level="ok", text=text)
-    return Check(name="container", level="ok", text="none")
+        return _ok("container", text)
+    return _ok("container", "none")
 
 
 def _exists(path: Path) -> bool:
@@ -641,7 +633,7 @@ def _status_check(asked: Asked, daemon: Daemon | None, tools: Tools, now_ms: flo
         try:
             address: Address | None = parse_address(asked.status)
         except UsageError as error:
-            return Check(name=name, level="failed", text=error.message, mend=error.hint)
+            return _failed(name, error.message, error.hint)
     else:
         address = None if daemon is None else address_of(daemon.config.status_listen)
     if address is None:
@@ -655,20 +647,18 @@ def _status_check(asked: Asked, daemon: Daemon | None, tools: Tools, now_ms: flo
         text, _, mend = str(error).partition(": ")
         if daemon is not None and daemon.same_network is False:
             mend = "the daemon is in a network of its own: ask its address with --status"
-        return Check(name=name, level="warning", text=text, mend=mend)
+        return _warning(name, text, mend)
     return check_status(address, status.uptime_ms, took_ms, daemon, now_ms)
 
 
 def check_no_status(daemon: Daemon | None) -> Check:
     """Nothing to ask: no daemon, or one whose status is off."""
     if daemon is None:
-        text = "no daemon to ask (name one with --status)"
-        return Check(name="status", level="ok", text=text)
-    return Check(
-        name="status",
-        level="warning",
-        text="off: memory budget, SRS and the scheduler's queue stay unknown",
-        mend='set daemon.status_listen = "127.0.0.1:9821" at the next restart',
+        return _ok("status", "no daemon to ask (name one with --status)")
+    return _warning(
+        "status",
+        "off: memory budget, SRS and the scheduler's queue stay unknown",
+        'set daemon.status_listen = "127.0.0.1:9821" at the next restart',
     )
 
 
@@ -685,13 +675,12 @@ def check_status(
     if uptime_ms is not None and started_ms is not None:
         differ_ms = abs(uptime_ms - (now_ms - started_ms))
         if differ_ms > SAME_START_MS:
-            return Check(
-                name="status",
-                level="warning",
-                text=f"{text}, up {age(uptime_ms)}: that is another daemon's",
-                mend="name the right one with --status",
+            return _warning(
+                "status",
+                f"{text}, up {age(uptime_ms)}: that is another daemon's",
+                "name the right one with --status",
             )
-    return Check(name="status", level="ok", text=text)
+    return _ok("status", text)
 
 
 # ---------------------------------------------------------------- terminal and program
@@ -701,33 +690,30 @@ def check_terminal(terminal: Terminal) -> Iterator[Check]:
     """Size, colours and encoding of the terminal."""
     columns, rows, term = terminal.columns, terminal.rows, terminal.term
     if columns is None or rows is None:
-        yield Check(name="terminal", level="ok", text="none: text only, as in a script")
+        yield _ok("terminal", "none: text only, as in a script")
         return
     if term in ("", "dumb"):
-        yield Check(
-            name="terminal",
-            level="warning",
-            text=f"TERM={term or '(not set)'} can't place text: text is printed, no screen",
-            mend="export TERM=xterm-256color",
+        yield _warning(
+            "terminal",
+            f"TERM={term or '(not set)'} can't place text: text is printed, no screen",
+            "export TERM=xterm-256color",
         )
     elif columns < COLUMNS or rows < ROWS:
-        yield Check(
-            name="terminal",
-            level="warning",
-            text=f"{columns} × {rows} is small: the overview wants {COLUMNS} × {ROWS}",
-            mend="make the window larger, or its letters smaller",
+        yield _warning(
+            "terminal",
+            f"{columns} × {rows} is small: the overview wants {COLUMNS} × {ROWS}",
+            "make the window larger, or its letters smaller",
         )
     else:
-        yield Check(name="terminal", level="ok", text=f"{columns} × {rows}, TERM={printable(term)}")
-    yield Check(name="colours", level="ok", text=_colours(terminal))
+        yield _ok("terminal", f"{columns} × {rows}, TERM={printable(term)}")
+    yield _ok("colours", _colours(terminal))
     if terminal.encoding.lower().replace("-", "").startswith("utf"):
-        yield Check(name="encoding", level="ok", text=terminal.encoding)
+        yield _ok("encoding", terminal.encoding)
     else:
-        yield Check(
-            name="encoding",
-            level="warning",
-            text=f"{terminal.encoding} has no line characters: ASCII is drawn instead",
-            mend="export LC_ALL=C.UTF-8",
+        yield _warning(
+            "encoding",
+            f"{terminal.encoding} has no line characters: ASCII is drawn instead",
+            "export LC_ALL=C.UTF-8",
         )
 
 
@@ -747,14 +733,13 @@ def check_version(packages: Mapping[str, str | None], python: Sequence[int]) -> 
     missing = [name for name, version in packages.items() if version is None]
     text = f"cuzktop {__version__}, Python {running}"
     if missing:
-        return Check(
-            name="version",
-            level="warning",
-            text=f"{text}, missing: {', '.join(missing)}",
-            mend=f"{Path(sys.executable).name} -m pip install {' '.join(missing)}",
+        return _warning(
+            "version",
+            f"{text}, missing: {', '.join(missing)}",
+            f"{Path(sys.executable).name} -m pip install {' '.join(missing)}",
         )
     others = ", ".join(f"{name} {version}" for name, version in packages.items())
-    return Check(name="version", level="ok", text=f"{text}, {others}" if others else text)
+    return _ok("version", f"{text}, {others}" if others else text)
 
 
 # ---------------------------------------------------------------- --list

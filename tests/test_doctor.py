@@ -419,8 +419,7 @@ def config_checks(text: str, folder: Path) -> Check:
 
     path = folder / "cuzk.toml"
     path.write_text(text)
-    [check] = check_config(read_config(path))
-    return check
+    return check_config(read_config(path))
 
 
 @pytest.mark.parametrize(
@@ -443,7 +442,7 @@ def test_the_daemons_config(tmp_path: Path, text: str, level: Level, words: str)
 def test_a_missing_config_is_the_defaults(tmp_path: Path) -> None:
     from cuzktop.sources.discovery import read_config  # noqa: PLC0415
 
-    [check] = check_config(read_config(tmp_path / "none.toml"))
+    check = check_config(read_config(tmp_path / "none.toml"))
     assert check.level == "ok"
     assert "defaults" in check.text
 
