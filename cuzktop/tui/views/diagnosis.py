@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import ClassVar
 
 from cuzktop.cards import box_words
@@ -177,14 +178,14 @@ def _verdict(frame: Frame, width: int) -> list[Line]:
     head: list[Span] = [(badge, style), (f" {sure} " if sure else " ", "muted")]
     lines = [clip((*head, (parts[0], "strong")), width)]
     lines += [clip(((" ", "text"), (part, "strong")), width) for part in parts[1:]]
-    for heading, texts, glyph, mark in (
+    for heading, texts, sign, mark in (
         ("because", verdict.evidence, "·", "muted"),
         ("try this, and what would prove it wrong", verdict.advice, "→", "key"),
     ):
         if texts:
             lines.append(clip(((f" {heading}", "title"),), width))
         for text in texts:
-            lines += _paragraph(text, width, glyph=glyph, mark=mark)
+            lines += _paragraph(text, width, glyph=sign, mark=mark)
     return lines
 
 
@@ -317,7 +318,6 @@ def _jumpy(frame: Frame, width: int) -> list[Line]:
             "can't be told without lock and kernel times", width, style="muted"
         )
     classes = shares_to_100(shares.time_pct)
-    idle = 100.0 - classes["kernel"]
     unfed = sum(classes[name] for name in UNFED)
     held = sum(classes[name] for name in HELD)
     lines += _figure(
@@ -326,55 +326,67 @@ def _jumpy(frame: Frame, width: int) -> list[Line]:
     lines += _figure(
         "held up", "▓", held, "barrier", "idle with work at hand: the lock held, or CPU work", width
     )
+    lines += _paragraph(_why_idle(frame, classes), width, style="strong")
+    if held >= 2 * unfed or classes["no_work"] > classes["starved"]:
+        return lines
+    settles = BY_VERDICT if frame.verdict.bottleneck in {"cpu-memory", "lock"} else BY_SYNTHESES
+    return lines + _paragraph(settles, width, glyph="→", mark="key")
+
+
+BY_VERDICT = (
+    "The verdict's first step settles it: if 'held up' falls and kernels rise, it was the CPU's"
+    " side of the lock; if 'queue empty' grows instead, it is feeding."
+)
+BY_SYNTHESES = (
+    "To settle it, raise the syntheses at a time and wait until the pipeline has spread: if 'queue"
+    " empty' falls and kernels rise, it was feeding; if 'held up' rises, it is the CPU's side of"
+    " the lock."
+)
+
+
+def _why_idle(frame: Frame, classes: Mapping[str, float]) -> str:
+    """Whether the GPU's idle time comes from feeding or from being held up, in a sentence."""
+    idle = 100.0 - classes["kernel"]
+    unfed = sum(classes[name] for name in UNFED)
+    held = sum(classes[name] for name in HELD)
     inside = [-by for gpu in frame.gpus if (by := apart(gpu)) is not None and by < 0]
     if inside and max(inside) > max(unfed, held):
-        text = (
+        return (
             f"By the log it is idle {percent(idle)} % of the time, but NVML saw up to"
             f" {percent(max(inside))} points more of it: the GPU waits inside the stages that the"
             " log calls kernel, for the CPU or for copies. It is held up there."
         )
-    elif idle < 100.0 - GPU_BOUND_PCT:
-        text = "By the log it is hardly ever idle; short jumps are the gaps between two calls."
-    elif unfed >= 2 * held and classes["no_work"] > classes["starved"]:
-        text = "Nothing holds the GPU up: most of its idle time there was nothing for it to do."
-    elif unfed >= 2 * held:
-        text = (
+    if idle < 100.0 - GPU_BOUND_PCT:
+        return "By the log it is hardly ever idle; short jumps are the gaps between two calls."
+    if unfed >= 2 * held:
+        if classes["no_work"] > classes["starved"]:
+            return "Nothing holds the GPU up: most of its idle time there was nothing for it to do."
+        return (
             "The GPU is simply fast: it is idle because syntheses don't feed it evenly, not because"
             " anything holds it up."
         )
-    elif held >= 2 * unfed:
-        text = (
-            "Something holds the GPU up: most of its idle time there is a partition at hand, in the"
-            " lock or on its way to it."
-        )
+    if held >= 2 * unfed:
+        more = " More syntheses would not help, and may make it worse."
         if frame.verdict.bottleneck in FED_BY:
-            text += (
-                " Yet of the single parts starved is the largest: that is what the verdict says."
-            )
-        else:
-            text += " More syntheses would not help, and may make it worse."
-    else:
-        text = "Both: part of the time it is held up, part of the time nothing feeds it."
-    lines += _paragraph(text, width, style="strong")
-    if held >= 2 * unfed or classes["no_work"] > classes["starved"]:
-        return lines
-    if frame.verdict.bottleneck in {"cpu-memory", "lock"}:
-        return lines + _paragraph(
-            "The verdict's first step settles it: if 'held up' falls and kernels rise, it was the"
-            " CPU's side of the lock; if 'queue empty' grows instead, it is feeding.",
-            width,
-            glyph="→",
-            mark="key",
+            more = " Yet of the single parts starved is the largest: that is what the verdict says."
+        return (
+            "Something holds the GPU up: most of its idle time there is a partition at hand, in the"
+            f" lock or on its way to it.{more}"
         )
-    lines += _paragraph(
-        "To settle it, raise the syntheses at a time and wait until the pipeline has spread: if"
-        " 'queue empty' falls and kernels rise, it was feeding; if 'held up' rises, it is the CPU's"
-        " side of the lock.",
-        width,
-        glyph="→",
-        mark="key",
-    )
-    return lines
+    return "Both: part of the time it is held up, part of the time nothing feeds it."
+
+
+def _bunched(gauge: float | None) -> str:
+    """What the herding gauge means, in a clause."""
+    if gauge is None:
+        return "fewer than eight syntheses have ended: too few for a gauge."
+    if gauge < EVEN:
+        return "spread evenly: they feed the GPU one by one."
+    if gauge < BUNCHED:
+        return "as often together as ends at random would be (50)."
+    if gauge < WAVES:
+        return "bunched: more often together than ends at random would be."
+    return "in waves: they start together and finish together."
 
 
 def _herding(frame: Frame, width: int) -> list[Line]:
@@ -383,19 +395,8 @@ def _herding(frame: Frame, width: int) -> list[Line]:
     if herd is None:
         return lines + _paragraph("not known yet", width, style="muted")
     gauge = herd.gauge
-    if gauge is None:
-        says = "fewer than eight syntheses have ended: too few for a gauge."
-    elif gauge < EVEN:
-        says = "spread evenly: they feed the GPU one by one."
-    elif gauge < BUNCHED:
-        says = "as often together as ends at random would be (50)."
-    elif gauge < WAVES:
-        says = "bunched: more often together than ends at random would be."
-    else:
-        says = "in waves: they start together and finish together."
-    lines += _figure(
-        "gauge, 0–100", "", None if gauge is None else 100 * gauge, "synth", says, width
-    )
+    share = None if gauge is None else 100 * gauge
+    lines += _figure("gauge, 0–100", "", share, "synth", _bunched(gauge), width)
     starved = 0.0
     shares = mean_shares(frame.gpus)
     if shares is not None and shares.time_pct is not None:
@@ -631,7 +632,13 @@ def _alerts(frame: Frame, width: int) -> list[Line]:
 # --------------------------------------------------------------------------------------- the view
 
 
+LEFT = (_classes, _ladder)
 RIGHT = (_jumpy, _herding, _missing, _alerts, _cards, _box, _status, _settings)
+NARROW = (
+    *(_verdict, _classes, _ladder, _jumpy, _herding, _missing),
+    *(_cards, _box, _alerts, _status, _settings),
+)
+"""The sections, from top to bottom; where there is room they stand in two columns."""
 
 
 def content(frame: Frame, width: int) -> list[Line]:
@@ -639,47 +646,43 @@ def content(frame: Frame, width: int) -> list[Line]:
     if width <= 0:
         return []
     if width < WIDE:
-        return _stacked(
-            width,
-            [_verdict(frame, width), _classes(frame, width), _ladder(frame, width)]
-            + [section(frame, width) for section in (_jumpy, _herding, _missing, _cards, _box)]
-            + [section(frame, width) for section in (_alerts, _status, _settings)],
-        )
+        return _stacked(frame, width, NARROW)
     left_width = (width - GUTTER) * 11 // 20
     right_width = width - GUTTER - left_width
-    left = _stacked(left_width, [section(frame, left_width) for section in (_classes, _ladder)])
-    right_lines = _stacked(
-        right_width,
-        [section(frame, right_width) for section in RIGHT],
+    columns = zip_longest(
+        _stacked(frame, left_width, LEFT),
+        _stacked(frame, right_width, RIGHT),
     )
-    rows = max(len(left), len(right_lines))
-    blank_left = clip((), left_width)
-    blank_right = clip((), right_width)
+    blank_left, blank_right = clip((), left_width), clip((), right_width)
     lines = [*_verdict(frame, width), clip((), width)]
-    for y in range(rows):
-        one = left[y] if y < len(left) else blank_left
-        other = right_lines[y] if y < len(right_lines) else blank_right
-        lines.append((*one, (" " * GUTTER, "text"), *other))
+    for left, right_line in columns:
+        lines.append((*(left or blank_left), (" " * GUTTER, "text"), *(right_line or blank_right)))
     return lines
 
 
-def _stacked(width: int, sections: Iterable[list[Line]]) -> list[Line]:
+def _stacked(
+    frame: Frame, width: int, sections: Iterable[Callable[[Frame, int], list[Line]]]
+) -> list[Line]:
     """Sections under each other, a blank line between them."""
     lines: list[Line] = []
     for section in sections:
-        if section:
-            if lines:
-                lines.append(clip((), width))
-            lines += section
+        drawn = section(frame, width)
+        if drawn and lines:
+            lines.append(clip((), width))
+        lines += drawn
     return lines
 
 
 def draw_diagnosis(frame: Frame, width: int, height: int, *, top: int = 0) -> list[Line]:
     """The sections from line `top` on; the last row says if there is more."""
+    return _part(content(frame, width), width, height, top)
+
+
+def _part(lines: list[Line], width: int, height: int, top: int) -> list[Line]:
+    """See `draw_diagnosis`."""
     if width <= 0 or height <= 0:
         return []
-    lines = content(frame, width)
-    shown = list(lines[top : top + height])
+    shown = lines[top : top + height]
     left = len(lines) - top - height
     if left > 0 and height >= 3:
         shown[-1] = clip(((f" ↓ {left + 1} more lines", "key"),), width)
@@ -700,9 +703,10 @@ class DiagnosisView(View):
 
     def draw(self, frame: Frame, width: int, height: int) -> list[Line]:
         """See `draw_diagnosis`."""
-        self._count = len(content(frame, width))
+        lines = content(frame, width)
+        self._count = len(lines)
         self.top = max(0, min(self.top, self._count - height))
-        return draw_diagnosis(frame, width, height, top=self.top)
+        return _part(lines, width, height, self.top)
 
     def move(self, by: int) -> None:
         """Scroll."""
