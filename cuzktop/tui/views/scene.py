@@ -230,33 +230,22 @@ def draw_timeline(
         why = reason(frame, "no partition has begun yet", brief=False)
         lines += sentence(why, width, height - len(lines))
         return lines or [clip(((why, "muted"),), width)]
-    gutter, figures = gutter_of(width), figure_of(width)
     if height >= 4:
-        lines.append(clip(((" " * gutter, "text"), *_ticks(frame, axis)), width))
+        lines.append(clip(((" " * gutter_of(width), "text"), *_ticks(frame, axis)), width))
     foot = foot_rows(height)
     room = height - len(lines) - foot
     rows = rows_in(frame, axis)
     lanes = memory.lanes.assign([*frame.in_flight, *frame.recent])
     scene = Scene(frame, axis, rows, lanes, memory)
     tracks, first = shown_tracks(frame, room, scroll, scene.lane_count)
-    cursor = None if scroll.at_ms is None else axis.column(scroll.at_ms)
     chosen = row_of(rows, scroll.selected)
-    body: list[Line] = []
-    for at, track in enumerate(tracks, first):
-        line = scene.draw(track)
-        if chosen is not None:
-            line = _highlight(line, track, chosen, frame, axis, lanes)
-        if cursor is not None and 0 <= cursor < axis.columns:
-            line = overlay(line, cursor, cursor + 1, "find")
-        name_style = "strong" if track.kind == "lock" else "muted"
-        if cursor is not None and at == scroll.track:
-            name_style = "key"
-        spans: list[Span] = [(scene.name(track, gutter), name_style), *line]
-        if figures:
-            spans.append((right(scene.figure(track), figures), "muted"))
-        body.append(tuple(spans))
+    body = [
+        _track(scene, track, scroll, width, chosen=chosen, focused=at == scroll.track)
+        for at, track in enumerate(tracks, first)
+    ]
     hidden = scene.lane_count - sum(track.kind == "lane" for track in tracks)
     if hidden > 0 and body and tracks[-1].kind == "lane":
+        gutter = gutter_of(width)
         more = f"+{hidden} more" if gutter >= GUTTER else f"+{hidden}"
         body[-1] = ((fit(more, gutter), "muted"), *body[-1][1:])
     lines += body
@@ -264,6 +253,32 @@ def draw_timeline(
     if foot:
         lines += _foot(scene, scroll, width, foot)
     return lines[:height]
+
+
+def _track(
+    scene: Scene,
+    track: Track,
+    scroll: Scroll,
+    width: int,
+    *,
+    chosen: PartitionRow | None,
+    focused: bool,
+) -> Line:
+    """A track with its name and its figure; the cursor and the `chosen` partition marked."""
+    line = scene.draw(track)
+    name_style = "strong" if track.kind == "lock" else "muted"
+    if chosen is not None:
+        line = scene.marked(line, track, chosen)
+    if scroll.at_ms is not None:
+        cursor = scene.axis.column(scroll.at_ms)
+        if 0 <= cursor < scene.axis.columns:
+            line = overlay(line, cursor, cursor + 1, "find")
+        if focused:
+            name_style = "key"
+    spans: list[Span] = [(scene.name(track, gutter_of(width)), name_style), *line]
+    if figures := figure_of(width):
+        spans.append((right(scene.figure(track), figures), "muted"))
+    return tuple(spans)
 
 
 def foot_rows(height: int) -> int:
@@ -345,7 +360,7 @@ class Scene:
         }
         self.by_worker: dict[int, list[PartitionRow]] = {}
         self.by_gpu: dict[int, list[PartitionRow]] = {}
-        self.unplaced: dict[int, list[PartitionRow]] = {}  # it isn't known when they held the lock
+        self.undated: dict[int, list[PartitionRow]] = {}  # it isn't known when they held the lock
         self.by_lane: dict[int, list[PartitionRow]] = {}
         for row in rows:
             if row.worker is not None and row.bracket_start_ms is not None:
@@ -355,7 +370,7 @@ class Scene:
                 if row.lock_at_ms is not None:
                     self.by_gpu.setdefault(gpu, []).append(row)
                 elif row.bracket_start_ms is not None and not waits(frame, row):
-                    self.unplaced.setdefault(gpu, []).append(row)
+                    self.undated.setdefault(gpu, []).append(row)
             lane = lanes.get(key_of(row))
             if lane is not None and lane_end(row) >= axis.start_ms:
                 self.by_lane.setdefault(lane, []).append(row)
@@ -441,7 +456,7 @@ class Scene:
         held = [piece[:2] for row in self.by_gpu.get(number, ()) for piece in self.pieces(row)]
         return [
             (lo, hi, "unknown")
-            for row in self.unplaced.get(number, ())
+            for row in self.undated.get(number, ())
             if (span := unplaced(row, now)) is not None
             for lo, hi in outside(span, held)
         ]
@@ -459,7 +474,7 @@ class Scene:
         late_ms = min(
             (
                 float(row.bracket_start_ms or 0)
-                for row in self.unplaced.get(number, ())
+                for row in self.undated.get(number, ())
                 if (row.bracket_end_ms or math.inf) > frame.now_ms - OUT_OF_ORDER_MS
             ),
             default=math.inf,
@@ -627,11 +642,33 @@ class Scene:
             for lo, hi, kind in self.pieces(row):
                 if lo <= at_ms < hi or lo <= at_ms == hi == now:  # what goes on ends now
                     return row, kind
-        for row in self.unplaced.get(gpu, ()):
+        for row in self.undated.get(gpu, ()):
             span = unplaced(row, now)
             if span is not None and (span[0] <= at_ms < span[1] or at_ms == span[1] == now):
                 return row, "unknown"
         return None, ""
+
+    def marked(self, line: Line, track: Track, row: PartitionRow) -> Line:
+        """A track's cells, a partition's part of them marked."""
+        span = self._span_on(track, row)
+        if span is None or span[1] <= span[0]:
+            return line
+        axis = self.axis
+        first, last = max(0, axis.column(span[0])), min(axis.columns, axis.column(span[1]) + 1)
+        return overlay(line, first, last, "selected") if last > first else line
+
+    def _span_on(self, track: Track, row: PartitionRow) -> tuple[float, float] | None:
+        """From when to when a partition is on a track."""
+        now = self.frame.now_ms
+        ended = now if row.bracket_end_ms is None else float(row.bracket_end_ms)
+        if track.kind == "lock" and self._gpu(row) == track.gpu and row.lock_at_ms is not None:
+            held_ms = row.lock_held_ms
+            return row.lock_at_ms, ended if held_ms is None else row.lock_at_ms + held_ms
+        if track.kind == "worker" and row.worker == track.index:
+            return None if row.bracket_start_ms is None else (float(row.bracket_start_ms), ended)
+        if track.kind == "lane" and row in self.by_lane.get(track.index, ()):
+            return float(row.synth_start_ms or 0), min(lane_end(row), now)
+        return None
 
 
 def _named(row: PartitionRow, cells: int, glyph: str) -> str:
@@ -642,33 +679,6 @@ def _named(row: PartitionRow, cells: int, glyph: str) -> str:
     if not name or len(text) + 2 > cells:
         text = end.lstrip("/")
     return (glyph + text).ljust(cells, glyph)[:cells]
-
-
-def _highlight(
-    line: Line,
-    track: Track,
-    row: PartitionRow,
-    frame: Frame,
-    axis: Axis,
-    lanes: dict[PartitionKey, int],
-) -> Line:
-    """The selected partition's part of a track, marked."""
-    lo = hi = 0.0
-    where = mixed_gpu(frame) if row.gpu is None else row.gpu
-    if track.kind == "lock" and where == track.gpu and row.lock_at_ms is not None:
-        lo = row.lock_at_ms
-        hi = frame.now_ms if row.lock_held_ms is None else lo + row.lock_held_ms
-        if row.lock_held_ms is None and row.bracket_end_ms is not None:
-            hi = float(row.bracket_end_ms)
-    elif track.kind == "worker" and row.worker == track.index and row.bracket_start_ms is not None:
-        lo = float(row.bracket_start_ms)
-        hi = float(frame.now_ms if row.bracket_end_ms is None else row.bracket_end_ms)
-    elif track.kind == "lane" and lanes.get(key_of(row)) == track.index:
-        lo, hi = float(row.synth_start_ms or 0), min(lane_end(row), frame.now_ms)
-    if hi <= lo:
-        return line
-    first, last = max(0, axis.column(lo)), min(axis.columns, axis.column(hi) + 1)
-    return overlay(line, first, last, "selected") if last > first else line
 
 
 ROOMY = 100  # cells from which the legend stands under the tracks, beside their names
@@ -721,37 +731,10 @@ def _readout(scene: Scene, at_ms: float, width: int, rows: int) -> list[Line]:
     frame = scene.frame
     ago = max(0.0, frame.present_ms - at_ms)
     when = f"{time_of(frame, at_ms, digits=3)}  {duration(ago)} ago  "
-    running = 0
-    for one in scene.rows:
-        ended = synth_end(one)
-        if ended is None and one.state == "synthesizing":
-            ended = math.inf
-        if one.synth_start_ms is not None and ended is not None:
-            running += one.synth_start_ms <= at_ms < ended
+    running = sum(_is_made_at(row, at_ms) for row in scene.rows)
     spans: list[Span] = [(when, "strong"), (f"{running} syntheses  ", "synth")]
-    untold = frame.has_timeline and not frame.has_timing
     for gpu in frame.gpus:
-        if untold:
-            spans.append((f"GPU {gpu.gpu} not known: no CUZK_TIMING lines  ", "muted"))
-            continue
-        row, kind = scene.holder(gpu.gpu, at_ms)
-        head = "GPUs " if gpu.gpu == scene.mixed else f"GPU {gpu.gpu} "
-        if row is None:
-            spans += [(head, "muted"), ("free  ", "muted")]
-            continue
-        glyph, style = KINDS[kind]
-        if kind == "unknown":
-            spans.append((f"{head}{glyph} {_not_known(frame, row)}  ", style))
-            continue
-        word = {"kernel": "kernel", "barrier": "barrier", "over": "overhead", "held": "holds"}[kind]
-        if row.state == "failed":
-            word = f"{word}, then failed"
-        spans += [
-            (head, "muted"),
-            (f"{glyph} ", style),
-            (label(row.job, row.partition, 18, row.attempt).rstrip() + " ", "text"),
-            (f"{word}  ", style),
-        ]
+        spans += _held_at(scene, gpu.gpu, at_ms)
     lines: list[list[Span]] = [[]]
     used = 0
     for text, style in spans:
@@ -762,3 +745,35 @@ def _readout(scene: Scene, at_ms: float, width: int, rows: int) -> list[Line]:
         lines[-1].append((text, style))
         used += cells
     return [clip(line, width) for line in lines] + [clip((), width)] * (rows - len(lines))
+
+
+def _is_made_at(row: PartitionRow, at_ms: float) -> bool:
+    """Whether a partition was in synthesis at an instant."""
+    ended = synth_end(row)
+    if ended is None and row.state == "synthesizing":
+        ended = math.inf
+    begun = row.synth_start_ms
+    return begun is not None and ended is not None and begun <= at_ms < ended
+
+
+def _held_at(scene: Scene, gpu: int, at_ms: float) -> list[Span]:
+    """Who held a GPU's lock at an instant, and doing what."""
+    frame = scene.frame
+    if frame.has_timeline and not frame.has_timing:
+        return [(f"GPU {gpu} not known: no CUZK_TIMING lines  ", "muted")]
+    row, kind = scene.holder(gpu, at_ms)
+    head = "GPUs " if gpu == scene.mixed else f"GPU {gpu} "
+    if row is None:
+        return [(head, "muted"), ("free  ", "muted")]
+    glyph, style = KINDS[kind]
+    if kind == "unknown":
+        return [(f"{head}{glyph} {_not_known(frame, row)}  ", style)]
+    word = {"kernel": "kernel", "barrier": "barrier", "over": "overhead", "held": "holds"}[kind]
+    if row.state == "failed":
+        word = f"{word}, then failed"
+    return [
+        (head, "muted"),
+        (f"{glyph} ", style),
+        (label(row.job, row.partition, 18, row.attempt).rstrip() + " ", "text"),
+        (f"{word}  ", style),
+    ]
