@@ -15,7 +15,7 @@ from cuzktop.analysis.advice import Facts
 from cuzktop.analysis.diagnosis import LEAST_COVERAGE, Measured, is_dead, verdict
 from cuzktop.analysis.herding import Rhythm, Waves, bunching, gaps_sentence, rhythm_of, waves_of
 from cuzktop.analysis.inflation import Flights, inflation_of
-from cuzktop.analysis.intervals import united
+from cuzktop.analysis.intervals import Span, united
 from cuzktop.analysis.live import STAGES as LOCK_STAGES
 from cuzktop.analysis.live import LiveCall, live_calls, lock_made_of, lock_of
 from cuzktop.analysis.occupancy import Phases, Running, weighted
@@ -117,6 +117,8 @@ class _OneGpu:
     lock_history: Sequence[float | None]
     nvml: fr.Nvml | None
     nvml_note: str
+    starved: list[Span]  # of the window
+    locks: list[Span]  # when it was held, as far back as is kept
     suspects: tuple[str, ...] = ()
 
 
@@ -221,13 +223,17 @@ class Picture:
 
     def _reset(self) -> None:
         """Forget the log, not what was measured beside it."""
-        self.recent.clear()
+        self._forget_run()
         self.readings.clear()
         self._notes.clear()
         self.finished = 0
-        self._unplaced, self._several = frozenset(), False
-        self._summed = self._told = self._paced = self._over = None
+        self._told = self._paced = None
         self.model = Model(self._finished, self._run_ended, keep_ms=1000.0 * self.window_s)
+
+    def _forget_run(self) -> None:
+        self.recent.clear()
+        self._unplaced, self._several = frozenset(), False
+        self._summed = self._over = None
 
     def _readings_of(self, gpu: int) -> Readings:
         readings = self.readings.get(gpu)
@@ -258,9 +264,7 @@ class Picture:
 
     def _run_ended(self, run: Run) -> None:
         lost = sum(job.ended is None and not job.failed for job in run.jobs.values())
-        self.recent.clear()
-        self._unplaced, self._several = frozenset(), False
-        self._summed = self._over = None
+        self._forget_run()
         text = f"the daemon was started anew: run {run.index} ended"
         if lost:
             text += f", {lost} proofs lost"
@@ -418,41 +422,16 @@ class Picture:
             return paced
         start = now - self.window_s * 1000.0
         waiting = united(waiting_spans(run, now, start, told.unfinished), start, now)
-        gpus: dict[int, _OneGpu] = {}
-        starved: list[tuple[float, float]] = []
-        windows: list[fr.Shares] = []
-        locks: dict[int, list[Span]] = {}
-        for number in sorted(run.gpus):
-            gpu = run.gpus[number]
-            window = None
-            running = [_running(live, now) for live in told.calls.get(number, [])]
-            if gpu.first_start is not None:
-                phases = Phases(max(start, gpu.first_start), now)
-                phases.add_history(gpu.history)
-                for one in running:
-                    phases.add_running(one)
-                window, gone = phases.shares(
-                    waiting, derived=not run.lock_lines, placed=self._is_placed(run, gpu)
-                )
-                self._several |= window.mixed and len(gpu.history) >= SURE_CALLS
-                starved.extend(gone)
-                windows.append(window)
-                locks[number] = phases.locks
-            span_ms = self.window_s * 1000.0 if window is None else window.span_ms
-            nvml = self._nvml(number, wall_ms, span_ms, of_now=source.old)
-            kernels, held = self._graphs(gpu, running, now)
-            gpus[number] = _OneGpu(
-                workers=tuple(sorted(gpu.workers)),
-                window=window,
-                kernel_history=kernels,
-                lock_history=held,
-                nvml=nvml,
-                nvml_note=self._nvml_note(number, nvml),
-            )
+        gpus = {
+            number: self._one_gpu(run, number, told, waiting, now, wall_ms, old=source.old)
+            for number in sorted(run.gpus)
+        }
+        windows = [one.window for one in gpus.values() if one.window is not None]
+        starved = [span for one in gpus.values() for span in one.starved]
         summed = self._sum_up(run, told, now)
-        span_ms = max((one.span_ms for one in windows), default=0.0)
-        wave = waves_of(starved, summed.rhythm, span_ms=span_ms if windows else None)
-        measured = self._reconciled(gpus, locks, now, wall_ms)
+        span_ms = max((one.span_ms for one in windows), default=None)
+        wave = waves_of(starved, summed.rhythm, span_ms=span_ms)
+        measured = self._reconciled(gpus, now, wall_ms)
         dead: list[Measured | None] = [
             figure
             for figure, one in zip(measured, gpus.values(), strict=True)
@@ -472,6 +451,46 @@ class Picture:
             herd=herd_of(wave, summed.gauge, summed.gaps),
         )
         return self._paced
+
+    def _one_gpu(
+        self,
+        run: Run,
+        number: int,
+        told: _Told,
+        waiting: list[Span],
+        now: float,
+        wall_ms: float | None,
+        *,
+        old: bool,
+    ) -> _OneGpu:
+        """See `_OneGpu`; `old`: the log ended long ago."""
+        gpu = run.gpus[number]
+        running = [_running(live, now) for live in told.calls.get(number, [])]
+        window, span_ms = None, self.window_s * 1000.0
+        starved: list[Span] = []
+        locks: list[Span] = []
+        if gpu.first_start is not None:
+            phases = Phases(max(now - span_ms, gpu.first_start), now)
+            phases.add_history(gpu.history)
+            for one in running:
+                phases.add_running(one)
+            window, starved = phases.shares(
+                waiting, derived=not run.lock_lines, placed=self._is_placed(run, gpu)
+            )
+            self._several |= window.mixed and len(gpu.history) >= SURE_CALLS
+            locks, span_ms = phases.locks, window.span_ms
+        nvml = self._nvml(number, wall_ms, span_ms, of_now=old)
+        kernels, held = self._graphs(gpu, running, now)
+        return _OneGpu(
+            workers=tuple(sorted(gpu.workers)),
+            window=window,
+            kernel_history=kernels,
+            lock_history=held,
+            nvml=nvml,
+            nvml_note=self._nvml_note(number, nvml),
+            starved=starved,
+            locks=locks,
+        )
 
     # ------------------------------------------------------------ parts
 
@@ -620,11 +639,7 @@ class Picture:
         )
 
     def _reconciled(
-        self,
-        gpus: Mapping[int, _OneGpu],
-        locks: Mapping[int, list[Span]],
-        now: float,
-        wall_ms: float | None,
+        self, gpus: Mapping[int, _OneGpu], now: float, wall_ms: float | None
     ) -> list[Measured | None]:
         """What was measured of each GPU and is its own; what can't be true is said of it.
 
@@ -636,7 +651,7 @@ class Picture:
             return list(found.values())
         means = {number: None if one is None else one.util_pct for number, one in found.items()}
         odd = any(suspects(one.window, means[number]) for number, one in gpus.items())
-        fits = self._misplaced(gpus, locks, now, wall_ms) if odd and wall_ms is not None else {}
+        fits = self._misplaced(gpus, now, wall_ms) if odd and wall_ms is not None else {}
         for number, one in gpus.items():
             others = [process_text(other) for other in strangers(one.nvml, self.host)]
             one.suspects = suspects(
@@ -646,13 +661,7 @@ class Picture:
                 found[number] = None
         return list(found.values())
 
-    def _misplaced(
-        self,
-        gpus: Mapping[int, _OneGpu],
-        locks: Mapping[int, list[Span]],
-        now: float,
-        wall_ms: float,
-    ) -> dict[int, int]:
+    def _misplaced(self, gpus: Mapping[int, _OneGpu], now: float, wall_ms: float) -> dict[int, int]:
         """GPUs of the log whose readings are another one's."""
         spans_ms = [one.window.span_ms for one in gpus.values() if one.window is not None]
         if not spans_ms or len(self.readings) < 2:
@@ -663,7 +672,10 @@ class Picture:
             for reading in readings:
                 use.add(reading)
         grid = Grid(now - span_ms, now)
-        return misplaced({gpu: grid.held(spans) for gpu, spans in locks.items()}, use.uses())
+        held = {
+            number: grid.held(one.locks) for number, one in gpus.items() if one.window is not None
+        }
+        return misplaced(held, use.uses())
 
     def _nvml_note(self, gpu: int, nvml: fr.Nvml | None) -> str:
         if nvml is not None:
@@ -728,16 +740,6 @@ class Picture:
         summed: _Summed,
         measured: list[Measured | None],
     ) -> fr.Verdict:
-        together = None
-        known = [one for one in measured if one is not None]
-        if known and len(known) == len(measured):
-            together = Measured(
-                util_pct=sum(one.util_pct for one in known) / len(known),
-                power_w=_mean([one.power_w for one in known]),
-                source=known[0].source,
-                samples=sum(one.samples for one in known),
-                copies_pct=_mean([one.copies_pct for one in known]),
-            )
         unknown = why_unknown(run)
         time_pct = weighted(windows) if windows and not unknown else None
         if time_pct is None:
@@ -746,7 +748,7 @@ class Picture:
             time_pct,
             proofs=proofs(run).completed,
             wave=wave,
-            measured=together,
+            measured=_together(measured),
             why_unknown=unknown,
             step=(run.step_lo, run.step_hi),
             window=f"the last {self.window_s:.0f} s",
@@ -804,9 +806,6 @@ class Picture:
             fr.Alert(level="warning", at_ms=None, text=f"/status: {text}")
             for text in disagreements(self.status.status, seen)
         ]
-
-
-Span = tuple[float, float]
 
 
 def _running(live: LiveCall, now: float) -> Running:
@@ -871,6 +870,20 @@ def _measured(nvml: fr.Nvml | None) -> Measured | None:
         source=nvml.util_source or "",
         samples=nvml.samples,
         copies_pct=nvml.mean_copies_pct,
+    )
+
+
+def _together(measured: list[Measured | None]) -> Measured | None:
+    """The cards' measurements as one; None if one of them has none."""
+    known = [one for one in measured if one is not None]
+    if not known or len(known) < len(measured):
+        return None
+    return Measured(
+        util_pct=sum(one.util_pct for one in known) / len(known),
+        power_w=_mean([one.power_w for one in known]),
+        source=known[0].source,
+        samples=sum(one.samples for one in known),
+        copies_pct=_mean([one.copies_pct for one in known]),
     )
 
 
