@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from operator import ne
 
 from rich.cells import cell_len, set_cell_size
 
@@ -269,21 +270,22 @@ def differences(old: Line, new: Line) -> list[tuple[int, Line]]:
 
 def _span_by_span(old: Line, new: Line) -> list[tuple[int, Line]] | None:
     """See `differences`; None where the spans stand at other cells."""
+    texts = [text for text, _ in new]
+    whole = "".join(texts)
+    widths = list(map(len if whole.isascii() or _NARROW(whole) else width_of, texts))
     found: list[tuple[int, Line]] = []
-    at = upto = 0  # the cell at which span `upto` stands
-    stretch = -1  # the first of the spans that differ up to here; -1: the one before doesn't
-    for index, (one, other) in enumerate(zip(old, new, strict=True)):
-        if one is other or one == other:
-            if stretch >= 0:
-                found.append((at, new[stretch:index]))
-                at, upto, stretch = at + line_width(new[stretch:index]), index, -1
-            continue
-        if width_of(one[0]) != width_of(other[0]):
-            return None
-        if stretch < 0:
-            at, upto, stretch = at + line_width(new[upto:index]), index, index
-    if stretch >= 0:
-        found.append((at, new[stretch:]))
+    first = -1  # of the spans that differ up to here; -1: the one before doesn't
+    for index, differs in enumerate(map(ne, old, new)):
+        if differs:
+            if width_of(old[index][0]) != widths[index]:
+                return None
+            if first < 0:
+                first = index
+        elif first >= 0:
+            found.append((sum(widths[:first]), new[first:index]))
+            first = -1
+    if first >= 0:
+        found.append((sum(widths[:first]), new[first:]))
     return found
 
 
