@@ -303,6 +303,9 @@ _STATE_AT = 3  # the first field after a process's name, as proc(5) counts them
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TLB = re.compile(rb"^ *TLB:((?: +\d+)+)", re.MULTILINE)
+_MEMORY = re.compile(rb"MemTotal: +(\d+) kB\n(?:.*\n){0,2}?MemAvailable: +(\d+) kB\n")
+_KERNEL = b"2"  # the parent of all threads of the kernel's own
+_KERNEL_SEARCHES = 6  # so many searches later its process ids are looked at again
 _ONE_CPU_BYTES = 8192  # /proc/cpuinfo's first CPU, with all of its flags
 
 
@@ -329,9 +332,23 @@ class PsutilReader:
         self._psutil: Any = psutil
         self._proc = proc
         self._resctrl = resctrl
+        self._kernel: set[str] = set()  # processes that are the kernel's, and stay so
+        self._known: set[str] = set()  # and those of which it is known whether they are
+        self._searches = 0
 
     def cpu_time(self) -> CpuTime:
         """Read the machine's CPU time; a guest's is in its host's already."""
+        try:
+            line = _read_short(f"{self._proc}/stat").split(b"\n", 1)[0]
+            name, *fields = line.split()
+            # user, nice, system, idle, iowait, irq, softirq, steal; then guests, which user counts
+            ticks = list(map(int, fields[:8]))
+            if name == b"cpu" and len(ticks) == 8:
+                total = sum(ticks)
+                busy = total - ticks[3] - ticks[4]
+                return CpuTime(busy_s=busy / _TICKS_PER_S, total_s=total / _TICKS_PER_S)
+        except (OSError, ValueError):
+            pass
         times = self._psutil.cpu_times()
         guest_s = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
         total_s = sum(times) - guest_s
@@ -339,6 +356,14 @@ class PsutilReader:
 
     def memory(self) -> Memory:
         """Read MemTotal − MemAvailable and MemTotal."""
+        try:
+            found = _MEMORY.match(_read_short(f"{self._proc}/meminfo"))
+        except OSError:
+            found = None
+        if found is not None:
+            total, available = int(found[1]), int(found[2])
+            if available <= total:  # some containers tell their own total and the box's rest
+                return Memory(used_bytes=1024 * (total - available), total_bytes=1024 * total)
         memory = self._psutil.virtual_memory()
         return Memory(used_bytes=memory.total - memory.available, total_bytes=memory.total)
 
@@ -408,10 +433,25 @@ class PsutilReader:
         wanted = {name[:15] for name in names}
         try:
             with os.scandir(self._proc) as entries:
-                pids = [entry.name for entry in entries if entry.name.isdigit()]
+                pids = {entry.name for entry in entries if entry.name.isdigit()}
         except OSError as error:
             raise HostReadError(str(error)) from None
-        return [int(pid) for pid in pids if self._comm(pid) in wanted]
+        self._searches += 1
+        if self._searches % _KERNEL_SEARCHES == 0:
+            self._known.clear()
+            self._kernel.clear()
+        found = [int(pid) for pid in pids - self._kernel if self._comm(pid) in wanted]
+        self._kernel |= {pid for pid in pids - self._known if self._is_kernel(pid)}
+        self._known |= pids
+        return found
+
+    def _is_kernel(self, pid: str) -> bool:
+        """Whether it is a thread of the kernel's: they are many, and none becomes a daemon."""
+        try:
+            line = _read_short(f"{self._proc}/{pid}/stat")
+            return line[line.rindex(b")") + 2 :].split(None, 2)[1] == _KERNEL
+        except (OSError, ValueError, IndexError):
+            return False
 
     def _comm(self, pid: str) -> str:
         try:

@@ -349,6 +349,55 @@ def test_pressure_and_names_come_from_proc(tmp_path: Path) -> None:
         PsutilReader(tmp_path / "none").pids(("cuzk",))
 
 
+def test_cpu_time_and_memory_are_the_systems_own_or_psutils(tmp_path: Path) -> None:
+    reader = PsutilReader(tmp_path)
+    known, memory = psutil.cpu_times(), psutil.virtual_memory()
+    assert reader.cpu_time().total_s == pytest.approx(sum(known), rel=0.01)  # nothing is there
+    assert reader.memory().total_bytes == memory.total
+    ticks = os.sysconf("SC_CLK_TCK")
+    (tmp_path / "stat").write_text("cpu  10 20 30 400 50 6 7 8 9 1\ncpu0 1 2 3 4 5 6 7 8 9 1\n")
+    assert reader.cpu_time() == CpuTime(busy_s=81 / ticks, total_s=531 / ticks)
+    (tmp_path / "meminfo").write_text(
+        "MemTotal:       1000 kB\nMemFree:         100 kB\nMemAvailable:    700 kB\n"
+    )
+    assert reader.memory() == Memory(used_bytes=300 * 1024, total_bytes=1000 * 1024)
+    (tmp_path / "meminfo").write_text(
+        "MemTotal:       1000 kB\nMemFree:         100 kB\nMemAvailable:    7000 kB\n"
+    )
+    assert reader.memory().total_bytes == memory.total
+
+
+def test_this_machine_is_read_as_psutil_reads_it() -> None:
+    read, known = PsutilReader().cpu_time(), psutil.cpu_times()
+    guests_s = known.guest + known.guest_nice
+    assert read.total_s == pytest.approx(sum(known) - guests_s, rel=0.001)
+    assert read.busy_s == pytest.approx(sum(known) - guests_s - known.idle - known.iowait, rel=0.01)
+    memory = psutil.virtual_memory()
+    assert PsutilReader().memory().total_bytes == memory.total
+    assert PsutilReader().memory().used_bytes == pytest.approx(
+        memory.total - memory.available, abs=0.05 * memory.total
+    )
+
+
+def test_threads_of_the_kernel_are_not_searched_again_and_again(tmp_path: Path) -> None:
+    def process(pid: int, name: str, parent: int) -> None:
+        (tmp_path / str(pid)).mkdir(exist_ok=True)
+        (tmp_path / str(pid) / "comm").write_text(f"{name}\n")
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) S {parent} 0 0\n")
+
+    process(7, "kworker/0:1", 2)
+    process(8, "bash", 1)
+    reader = PsutilReader(tmp_path)
+    assert reader.pids(("cuzk",)) == []
+    process(7, "cuzk", 1)  # its id was given to another process
+    process(8, "cuzk", 1)  # exec
+    process(9, "cuzk", 1)
+    assert sorted(reader.pids(("cuzk",))) == [8, 9]
+    for _ in range(4):
+        found = reader.pids(("cuzk",))
+    assert sorted(found) == [7, 8, 9]
+
+
 def test_counters_become_rates_over_five_seconds_and_say_why_they_are_missing() -> None:
     host, state = FakeHost(), SamplerState()
     host.broken = {"memory bandwidth"}
