@@ -239,9 +239,9 @@ def _complete(
             begun = (lo + late, min(room, max(hi, bounds.clock_hi - figure)))
             ways.append((start_cost(late), begun, (begun[0] + figure, begun[1] + figure + 1)))
         if late <= GRACE_MS or late > room - hi or late > TICK_MS:
-            latest = max(due[1], prepared.due[1] + figure + 1)
+            by_tick = max(due[1], prepared.due[1] + figure + 1)
             cost3 = misfit_within(*due, bounds, print_cost)
-            ways.append((cost3, prepared.due, (due[0], latest)))
+            ways.append((cost3, prepared.due, (due[0], by_tick)))
         for cost3, due2, due3 in ways:
             if cost3 > limit:
                 continue

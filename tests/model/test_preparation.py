@@ -38,7 +38,7 @@ def call(tape: Tape, start: float) -> Call:
     return made
 
 
-def possible(tape: Tape, calls: Sequence[Call]) -> dict[Call, list[Option]]:
+def possible(tape: Tape, calls: Sequence[Call], *, full: bool = False) -> dict[Call, list[Option]]:
     return {
         one: preparations(
             one,
@@ -48,6 +48,7 @@ def possible(tape: Tape, calls: Sequence[Call]) -> dict[Call, list[Option]]:
             barrier=None,
             finish=None,
             last=tape.end(),
+            full=full,
         )
         for one in calls
     }
@@ -117,3 +118,15 @@ def test_a_late_b_g2_msm_may_be_late_alone_or_after_a_late_prep_msm() -> None:
     due = [option.due[1] for option in options if None not in option.lines]
     assert any(window is not None and window[1] < 1410 for window in due)
     assert any(window is not None and window[0] > 1430 for window in due)
+
+
+def test_a_line_that_came_very_late_is_listed_whatever_stands_above_it() -> None:
+    printed = [
+        (1000.4, C1, 0, 0),
+        (1401.0, C2, 400, 0),
+        (1701.5, C3, 300, 1),  # might be the call's own: it came in time
+        (2100.0, C3, 338, 1),  # and so might this one, 360 ms late
+    ]
+    tape = taped(printed, [999.0, 1001.0, 1402.0, 1702.0, 2095.0])
+    (options,) = possible(tape, [call(tape, 1000.0)], full=True).values()
+    assert {cpu_figures(option.lines) for option in options} >= {(400, 300), (400, 338)}
