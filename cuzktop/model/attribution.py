@@ -52,6 +52,7 @@ from cuzktop.model.tape import Pool, Pools, Tape
 
 SURE = 6.0  # e^6: the next best assignment is four hundred times less likely
 TOSS_UP = 0.4  # figures on which choices so near to each other differ are not given
+TELLING = 3.0  # lines of a call that is so sure tell when others were written
 POOR_CHAIN = 10.0  # a chain that costs more isn't exact: something else has happened
 POOR_CPU = 8.0  # the same for a call's CPU lines
 FITS_WELL = 2.5  # what costs less may be so
@@ -480,7 +481,9 @@ class Attributor:
         self._tell_locks()
         handover = self._handover
         ended = [call for call in self.waiting if call.end is not None]
-        handover.hand_out(self.pools, frontier, [*self._lost, *ended])
+        for formed in handover.hand_out(self.pools, frontier, [*self._lost, *ended]):
+            if formed.sure >= SURE:  # whoever has it, its lines tell when others were written
+                blocks.tie(formed)
         patience = 0
         if frontier < NEVER:
             patience = PATIENCE + 2 * len({call.worker for call in self.waiting})
@@ -603,9 +606,15 @@ class Attributor:
     def _give_cpu(
         self, call: Call, verdict: Verdict, doubts: Mapping[Call, float], contest: Contest[Call]
     ) -> None:
-        contest.give(call, verdict.option)
+        due = contest.give(call, verdict.option)
         if verdict.option.lines:
             self._own_cpu(call, verdict)
+            if min(verdict.margin, call.cpu_margin) >= TELLING:
+                # Whoever has its lines, they tell when others were written.
+                for line, window in due.items():
+                    if line.tied is None:
+                        line.tied = window
+                contest.forget_lists()
         for other, sure in doubts.items():
             other.cpu_margin = min(other.cpu_margin, sure)
 

@@ -152,14 +152,14 @@ class Handover:
 
     # ------------------------------------------------------------ handing out
 
-    def hand_out(self, pools: Pools, frontier: int, calls: Sequence[Call]) -> None:
-        """Extend every way by the blocks before `frontier`.
+    def hand_out(self, pools: Pools, frontier: int, calls: Sequence[Call]) -> list[Block]:
+        """Extend every way by the blocks before `frontier`; returns those that are new.
 
         `calls` are all that could have one of them.
         """
         blocks = self._former.form(pools, frontier)
         if not blocks:
-            return
+            return []
         together = [*self._handed[-1:], *blocks]
         if self.one_lock and self.doubtful and self._former.interleaved(pools, together):
             # Two calls were under a lock at a time, so these are two locks: begin anew.
@@ -184,6 +184,7 @@ class Handover:
             self._advance(block)
             self._former.take(block)
         self._left_over = self._former.left_over(pools, self._all_closed())
+        return blocks
 
     def _all_closed(self) -> int:
         """The place of the log before which every block has ended that will."""

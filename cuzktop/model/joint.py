@@ -7,6 +7,7 @@ dearer the cheapest choice is that would change a figure of it: its margin.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -34,7 +35,7 @@ LOSS = 3.0  # where a line is missing, nothing is surer
 LISTED = 9.5  # options that cost so much more than a claimant's best may not be listed at first
 SPARE = 0.01
 HORIZON = 7.0  # choices dearer than the best by more are not looked at
-KEEP_ROOM = 1_300_000  # partial choices that are followed at a time: fewer, the more is weighed
+KEEP_ROOM = 1_100_000  # partial choices that are followed at a time: fewer, the more is weighed
 KEEP_AT_LEAST, KEEP_AT_MOST = 12, 400
 KEEP_MEMBERS = 12  # claimants that are looked at together
 MOST_MEMBERS = 2 * KEEP_MEMBERS  # even if a line is wanted by more
@@ -109,12 +110,14 @@ class Contest(Generic[Claimant]):
         self._effort = effort or Effort()
         self._frontier = frontier
         self._in_order = frontier == 0  # what stands out of order isn't listed any more
+        self._bounds: Mapping[Line, Window] = {}  # when lines were written, whoever has the others
         self._taken: set[Line | None] = set()
         self._held: list[Hold] = []  # by those who have their lines
         self._wanted: dict[Line, list[tuple[float, Claimant]]] = {}
         self._plans: dict[int, Plan] = {}  # by the option's id
         # By gap: lines that anyone wants, and when they were due, whoever gets them.
         self._claims: dict[float, dict[Line, Window]] | None = None
+        self._settled: dict[Line, Window] = {}  # when lines that were given were due
         self._numbers = {claimant: number for number, claimant in enumerate(self._options)}
         for claimant, some in self._options.items():
             self.add(claimant, some)
@@ -125,6 +128,7 @@ class Contest(Generic[Claimant]):
             self._options.pop(claimant, None)
             return
         self._options[claimant] = some
+        self._claims = None
         self._best[claimant] = some[0].cost
         self._want(claimant, some)
 
@@ -241,19 +245,27 @@ class Contest(Generic[Claimant]):
                 return  # a line of it was lost, or came very late: others of it may be nobody's
         for _ in range(ROUNDS):
             free = {claimant: self._left(claimant) for claimant in self._options}
-            bounds = _written(free.values(), self._frontier)
+            self._bounds = _written(free.values(), self._frontier)
             kept: dict[Claimant, Sequence[Option]] = {}
             for claimant, some in free.items():
-                limit = some[0].cost + OUT_OF_ORDER if some else 0.0
-                left = [one for one in some if one.cost + _out_of_order(one, bounds) <= limit]
-                if left and len(left) < len(some):
+                left = self._orderly(some)
+                if len(left) < len(some):
                     kept[claimant] = left
             if not kept:
                 return
             self._options.update(kept)
+            self._claims = None
             self._wanted.clear()
             for claimant, some in self._options.items():
                 self._want(claimant, some)
+
+    def _orderly(self, some: Sequence[Option]) -> Sequence[Option]:
+        """Those of a claimant's options whose lines don't stand far out of order, if any."""
+        if not some or not self._bounds:
+            return some
+        limit = some[0].cost + OUT_OF_ORDER
+        left = [one for one in some if one.cost + _out_of_order(one, self._bounds) <= limit]
+        return left or some
 
     def _complete(
         self,
@@ -312,17 +324,47 @@ class Contest(Generic[Claimant]):
             if member not in self._fresh
             and any(not wanted.isdisjoint(option.lines) for option in options)
         ]
+        changed = False
         for member in stale:
             self._fresh.add(member)
-            self.add(member, self._again(member))
-        return bool(stale)
+            before, now = self._options.get(member), self._orderly(self._again(member))
+            if before is None or not _alike(before, now):
+                self.add(member, now)
+                changed = True
+        return changed
 
-    def give(self, claimant: Claimant, option: Option) -> None:
-        """The claimant has its lines: no one else gets them."""
-        self._taken.update(line for line in option.lines if line is not None)
+    def give(self, claimant: Claimant, option: Option) -> Mapping[Line, Window]:
+        """The claimant has its lines: no one else gets them.
+
+        Tells when each of them was due for all who are likely to have it, if it could be told.
+        """
+        lines = [line for line in option.lines if line is not None]
+        due = self._due(lines) if self._frontier else {}
+        self._settled.update(due)
+        self._taken.update(lines)
         if option.hold is not None:
             self._held.append(option.hold)
         self._options.pop(claimant, None)
+        return due
+
+    def _due(self, lines: Iterable[Line]) -> dict[Line, Window]:
+        """When lines were due for all who are likely to have them."""
+        told: dict[Claimant, tuple[dict[Line, Window], set[Line | None]]] = {}
+        due: dict[Line, Window] = {}
+        needed: dict[Line, Window] = {}
+        for line in lines:
+            for excess, claimant in self._wanted.get(line, ()):
+                some = self._options.get(claimant)
+                if some is None or excess > HORIZON:
+                    continue
+                if claimant not in told:
+                    told[claimant] = _likely(some)
+                mine, common = told[claimant]
+                if line in mine:
+                    known = needed if line in common else due
+                    known[line] = _united(mine[line], known.get(line))
+        due.update(needed)
+        return due
 
     def _left(self, claimant: Claimant) -> Sequence[Option]:
         """The options of a claimant that nobody has taken a line from, or the lock meanwhile."""
@@ -412,7 +454,8 @@ class Contest(Generic[Claimant]):
         stages: list[Stage] = []
         after: Stage | None = None
         for member, options in zip(reversed(members), reversed(groups), strict=True):
-            after = Stage([self._planned(member, option) for option in options], after)
+            plans = [self._planned(member, option) for option in options]
+            after = Stage(plans, after)
             stages.append(after)
         stages.reverse()
         return stages
@@ -435,20 +478,23 @@ class Contest(Generic[Claimant]):
                     yield Entry(line.seq, *due, line.lo, gap, ~line.seq)
 
     def _all_claims(self) -> dict[float, dict[Line, Window]]:
-        """The lines that are in anyone's best option, and when they were due for all likely."""
+        """The lines that are in anyone's best option, and when they were due for all likely.
+
+        Who has nothing else has it: then it doesn't count when it was due for others.
+        """
         best: set[Line | None] = set()
         due: dict[Line, Window] = {}
+        needed: dict[Line, Window] = {}
         for some in self._options.values():
-            limit = some[0].cost + HORIZON
             best.update(some[0].lines)
-            for option in some:
-                if option.cost > limit:
-                    break
-                for line, window in zip(option.lines, option.due, strict=True):
-                    if line is not None and window is not None:
-                        lo, hi = due.get(line, window)
-                        due[line] = (min(lo, window[0]), max(hi, window[1]))
+            mine, common = _likely(some)
+            for line, window in mine.items():
+                known = needed if line in common else due
+                known[line] = _united(window, known.get(line))
+        due.update(needed)
         claims: dict[float, dict[Line, Window]] = {}
+        due.update(self._settled)
+        best.update(self._settled)
         for line, window in due.items():
             if line in best and line.seq < self._frontier:
                 claims.setdefault(line.hi, {})[line] = window
@@ -522,6 +568,38 @@ class Contest(Generic[Claimant]):
             if index not in seconds or second[0] < seconds[index][0]:
                 seconds[index] = second
         return kept._replace(seconds=seconds)
+
+
+def _alike(some: Sequence[Option], others: Sequence[Option]) -> bool:
+    """Whether nothing that is likely changed."""
+    limit = some[0].cost + HORIZON
+    for one, other in itertools.zip_longest(some, others):
+        if one is None or other is None or one.cost > limit:
+            return one is other or (one is not None and one.cost > limit)
+        if (one.cost, one.lines, one.due) != (other.cost, other.lines, other.due):
+            return False
+    return True
+
+
+def _likely(some: Sequence[Option]) -> tuple[dict[Line, Window], set[Line | None]]:
+    """When lines were due by a claimant's likely options, and which are in each of these."""
+    due: dict[Line, Window] = {}
+    common = set(some[0].lines)
+    limit = some[0].cost + HORIZON
+    for option in some:
+        if option.cost > limit:
+            break
+        common.intersection_update(option.lines)
+        for line, window in zip(option.lines, option.due, strict=True):
+            if line is not None and window is not None:
+                due[line] = _united(window, due.get(line))
+    return due, common
+
+
+def _united(one: Window, other: Window | None) -> Window:
+    if other is None:
+        return one
+    return (min(one[0], other[0]), max(one[1], other[1]))
 
 
 def _narrowed(groups: list[list[Option]], within: float) -> list[list[Option]]:

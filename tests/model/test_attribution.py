@@ -387,3 +387,32 @@ def test_kernels_whose_blocks_end_is_lost_leave_doubt_who_had_the_lock() -> None
     score = scored(report(logsim.drop_lines(log, 0.01, 31)), truth)
     assert score.wrong_though_exact == []
     assert score.exact > 0.3 * score.partitions
+
+
+def test_kernels_bound_the_cpu_s_lines_above_them_whoever_has_them() -> None:
+    """Two GPUs, and one call is settled before it is known whose the kernels of the next are."""
+    log, truth = logsim.simulate(
+        Knobs(
+            version=36,
+            gpus=2,
+            jobs=10,
+            seed=1360,
+            concurrency=4,
+            synth=40_000,
+            parse=400,
+            prep=1900,
+            b_g2=600,
+            ntt=1000,
+            batch=620,
+            tail=100,
+            dealloc=200,
+            trim=50,
+            cuts=0,
+        )
+    )
+    told = by_key(only_run(report(log)))
+    for want in truth["runs"][0]["partitions"]:
+        if want["call"] in {63, 69}:
+            got = told[want["job"], want["attempt"], want["partition"]]
+            assert got["prep_msm_ms"] == want["prep_msm_ms"]
+            assert got["b_g2_msm_ms"] == want["b_g2_msm_ms"]

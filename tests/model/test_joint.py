@@ -219,6 +219,50 @@ def test_alike_choices_go_on_as_one_without_loss(seed: int) -> None:
     assert cost < WITHOUT
 
 
+def test_what_is_given_tells_when_it_was_due_for_all_who_may_have_it() -> None:
+    first, second = line(0, 100), line(1, 200)
+    early, late = (10.0, 12.0), (50.0, 60.0)
+    wants_either = [Option(0.0, (first,), (late,)), Option(0.0, (second,), (late,))]
+    contest = Contest(
+        {
+            "a": [Option(0.0, (first,), (early,)), Option(1.0, (second,), (early,))],
+            "b": wants_either,
+        },
+        figures,
+        frontier=9,
+    )
+    assert contest.give("a", wants_either[0]) == {first: (10.0, 60.0)}
+
+
+def test_who_has_no_other_line_tells_alone_when_it_was_due() -> None:
+    first, second = line(0, 100), line(1, 200)
+    early, late = (10.0, 12.0), (50.0, 60.0)
+    wants_either = [Option(0.0, (first,), (late,)), Option(0.0, (second,), (late,))]
+    contest = Contest(
+        {"a": [Option(0.0, (first,), (early,))], "b": wants_either}, figures, frontier=9
+    )
+    assert contest.give("a", Option(0.0, (first,), (early,))) == {first: early}
+
+
+def test_a_line_between_two_tells_whose_they_are_though_others_might_have_it() -> None:
+    """`c` has the line between: that it was due later for `d` is no excuse."""
+    above, between, below, last = (line(place, 100 * place) for place in range(4))
+
+    def may_have(**at: float) -> list[Option]:
+        lines = {"above": above, "between": between, "below": below, "last": last}
+        return [Option(0.0, (lines[name],), ((due, due + 2.0),)) for name, due in at.items()]
+
+    options = {
+        "a": may_have(above=100.0, below=300.0),
+        "b": may_have(above=250.0, below=450.0),
+        "c": may_have(between=150.0),
+        "d": may_have(between=400.0, last=500.0),
+    }
+    verdict, _ = Contest(options, figures, frontier=4).verdict("a")
+    assert verdict.option.lines == (above,)
+    assert verdict.margin >= SURE
+
+
 # ---------------------------------------------------------------- what delays cost
 
 
