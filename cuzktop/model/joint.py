@@ -39,6 +39,7 @@ KEEP_ROOM = 1_100_000  # partial choices that are followed at a time: fewer, the
 KEEP_AT_LEAST, KEEP_AT_MOST = 12, 400
 KEEP_MEMBERS = 12  # claimants that are looked at together
 MOST_MEMBERS = 2 * KEEP_MEMBERS  # even if a line is wanted by more
+TICKING = 8  # where there are more, it costs nothing that threads had to wait for a tick
 MANY_MEMBERS = 6  # where there are more, the order of all lines is looked at first
 OUT_OF_ORDER = 8.0  # options that cost so much more by their lines' order aren't listed either
 POOR = 8.0  # what costs more has lost a line, or something else has happened
@@ -114,7 +115,7 @@ class Contest(Generic[Claimant]):
         self._taken: set[Line | None] = set()
         self._held: list[Hold] = []  # by those who have their lines
         self._wanted: dict[Line, list[tuple[float, Claimant]]] = {}
-        self._plans: dict[int, Plan] = {}  # by the option's id
+        self._plans: dict[tuple[int, bool], Plan] = {}  # by the option's id
         # By gap: lines that anyone wants, and when they were due, whoever gets them.
         self._claims: dict[float, dict[Line, Window]] | None = None
         self._settled: dict[Line, Window] = {}  # when lines that were given were due
@@ -233,7 +234,7 @@ class Contest(Generic[Claimant]):
                 if overlaps(option.hold, held):
                     return False
                 held.append(option.hold)
-            entries += self._planned(member, option).entries
+            entries += self._planned(member, option, ticks=len(members) <= TICKING).entries
         entries += self._claimed({entry.gap for entry in entries}, mine)
         return disorder(entries) == 0.0
 
@@ -453,8 +454,9 @@ class Contest(Generic[Claimant]):
     ) -> list[Stage]:
         stages: list[Stage] = []
         after: Stage | None = None
+        ticks = len(members) <= TICKING
         for member, options in zip(reversed(members), reversed(groups), strict=True):
-            plans = [self._planned(member, option) for option in options]
+            plans = [self._planned(member, option, ticks=ticks) for option in options]
             after = Stage(plans, after)
             stages.append(after)
         stages.reverse()
@@ -545,10 +547,10 @@ class Contest(Generic[Claimant]):
             else:
                 kept[key] = self._noted(other, made)
 
-    def _planned(self, member: Claimant, option: Option) -> Plan:
-        plan = self._plans.get(id(option))
+    def _planned(self, member: Claimant, option: Option, *, ticks: bool) -> Plan:
+        plan = self._plans.get((id(option), ticks))
         if plan is None:
-            plan = self._plans[id(option)] = Plan(option, self._numbers[member])
+            plan = self._plans[id(option), ticks] = Plan(option, self._numbers[member], ticks=ticks)
         return plan
 
     def _noted(self, kept: _Choice, dropped: _Choice) -> _Choice:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
 from cuzktop.dataclass import NamedTuple
-from cuzktop.model.lateness import Window, print_cost
+from cuzktop.model.kinds import C1
+from cuzktop.model.lateness import Window, print_cost, start_cost
 from cuzktop.model.state import Line
 
 WITHOUT = 36.0  # the cost of a claimant that goes without any line: four of them lost
@@ -35,6 +36,7 @@ class Option(NamedTuple):
     due: tuple[Window | None, ...]  # when each of them was due to be written
     hold: Hold | None = None
     since: tuple[float, ...] = ()  # the cost holds that none was written before; (): by its clock
+    tick_ms: float = 0.0  # the last ms of when C2 and C3 were due are for a thread that had to wait
 
 
 NOTHING = Option(WITHOUT, (), ())
@@ -51,6 +53,7 @@ class Entry(NamedTuple):
     clock: float  # it was not written before: what it cost that it came so late is told
     gap: float  # the clock below it: lines above one clock and below another stand together
     member: int
+    tick_ms: float = 0.0  # it was due so much later if its thread had to wait for a tick
 
 
 class Plan:
@@ -58,15 +61,21 @@ class Plan:
 
     __slots__ = ("disorder", "entries", "gaps", "option")
 
-    def __init__(self, option: Option, member: int) -> None:
-        """`member` tells the lines of one claimant from those of others."""
+    def __init__(self, option: Option, member: int, *, ticks: bool = True) -> None:
+        """`member` tells the lines of one claimant from those of others.
+
+        With `ticks` it costs something that a thread had to wait for a tick.
+        """
         self.option = option
         since = option.since or tuple(0.0 if line is None else line.lo for line in option.lines)
-        self.entries = tuple(
-            Entry(line.seq, due[0], due[1], counted, line.hi, member)
-            for line, due, counted in zip(option.lines, option.due, since, strict=True)
-            if line is not None and due is not None
-        )
+        tick_ms = option.tick_ms if ticks else 0.0
+        entries: list[Entry] = []
+        for line, due, counted in zip(option.lines, option.due, since, strict=True):
+            if line is not None and due is not None:
+                more = 0.0 if line.kind == C1 else tick_ms
+                lo, hi = due[0], due[1] - more
+                entries.append(Entry(line.seq, lo, hi, counted, line.hi, member, more))
+        self.entries = tuple(entries)
         self.gaps = {entry.gap for entry in self.entries}
         self.disorder = disorder(self.entries)
 
@@ -103,7 +112,7 @@ class Stage:
         spans, locks = dict(self._spans), dict(self._locks)
         for plan in self.plans:
             lines.update(plan.option.lines)
-            for place, earliest, latest, _, gap, _ in plan.entries:
+            for place, earliest, latest, _, gap, *_ in plan.entries:
                 first, last, highest, lowest = spans.get(gap, (place, place, earliest, latest))
                 spans[gap] = (
                     min(first, place),
@@ -169,15 +178,21 @@ def disorder(entries: Iterable[Entry]) -> float:
     """
     cost, newest = 0.0, -math.inf
     delayed: dict[int, float] = {}
-    for _, earliest, latest, clock, _, member in sorted(entries):
+    for _, earliest, latest, clock, _, member, tick_ms in sorted(entries):
         if newest > latest:
             more = delayed.get(member, 0.0)
             late = newest - latest
             if late > more:
                 delayed[member] = late
                 if newest > clock:  # else its own cost holds the delay already
-                    cost += min(WITHOUT, print_cost(late))
-                    cost -= min(WITHOUT, print_cost(max(clock - latest, more)))
+                    cost += min(WITHOUT, _late_cost(late, tick_ms))
+                    cost -= min(WITHOUT, _late_cost(max(clock - latest, more), tick_ms))
         elif earliest > newest:
             newest = earliest
     return cost
+
+
+def _late_cost(late_ms: float, tick_ms: float) -> float:
+    if late_ms <= tick_ms:
+        return start_cost(late_ms)
+    return max(start_cost(tick_ms), print_cost(late_ms - tick_ms))

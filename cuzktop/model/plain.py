@@ -98,7 +98,7 @@ def only_chain(call: Call, tape: Tape) -> Option | None:
         (lo + total, hi + total + 6),
     )
     hold = _make(Hold, (call.lock, take.seq, release.seq))
-    return _make(Option, (cost, (take, ntt, barrier, batch, end, release), due, hold, ()))
+    return _make(Option, (cost, (take, ntt, barrier, batch, end, release), due, hold, (), 0.0))
 
 
 def _only_lock(call: Call, tape: Tape) -> tuple[Line, Line] | None:
@@ -201,21 +201,21 @@ def only_preparation(call: Call, chain: Option, tape: Tape) -> Option | None:
             b_g2 = line
     if b_g2 is None or b_g2.owned:
         return None
-    figure = b_g2.a
+    figure, tick_ms = b_g2.a, ticked - hi
     read = tape.bounds(b_g2)
     due2, due3 = (lo, ticked), (lo + figure, hi + figure + 1)
     late = read.lo - due3[1]
     if GRACE_MS < late <= room - hi:  # C2 came as late: their thread began late
         if late > TICK_MS:  # or C3 did
             return None
-        cost = start_cost(late)
+        cost, tick_ms = start_cost(late), 0.0
         due2 = (lo + late, min(room, max(hi, read.clock_hi - figure)))
         due3 = (due2[0] + figure, due2[1] + figure + 1)
     else:
         cost = 0.0
         if not read.lo <= due3[0] <= due3[1] <= read.hi:
             cost = misfit_within(*due3, read, print_cost)
-        due3 = (due3[0], max(due3[1], ticked + figure + 1))
+        due3 = (due3[0], due3[1] + tick_ms)
     cost = setup_cost + prep_cost + cost
     if call.returned is not None:
         finish = Finish(call.end, FINISH_MS, call.returned)
@@ -223,7 +223,7 @@ def only_preparation(call: Call, chain: Option, tape: Tape) -> Option | None:
     if cost >= LISTED - HORIZON:
         return None
     since = (setup.lo, bounds.lo, read.lo)
-    return _make(Option, (cost, (setup, prep, b_g2), (due1, due2, due3), None, since))
+    return _make(Option, (cost, (setup, prep, b_g2), (due1, due2, due3), None, since, tick_ms))
 
 
 def _opened(call: Call, take: Line, ntt: Line, barrier: Line, batch: Line, end: Line) -> Window:

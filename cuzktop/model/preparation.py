@@ -234,15 +234,16 @@ def _complete(
         bounds = bounds_of(line)
         due = (lo + figure, hi + figure + 1)
         late = bounds.lo - due[1]
-        ways: list[tuple[float, Window, Window]] = []
+        ways: list[tuple[float, Window, Window, float]] = []
         if GRACE_MS < late <= room - hi:  # C2 came as late: their thread began late
             begun = (lo + late, min(room, max(hi, bounds.clock_hi - figure)))
-            ways.append((start_cost(late), begun, (begun[0] + figure, begun[1] + figure + 1)))
+            then = (begun[0] + figure, begun[1] + figure + 1)
+            ways.append((start_cost(late), begun, then, 0.0))
         if late <= GRACE_MS or late > room - hi or late > TICK_MS:
-            by_tick = max(due[1], prepared.due[1] + figure + 1)
+            tick_ms = prepared.due[1] - hi
             cost3 = misfit_within(*due, bounds, print_cost)
-            ways.append((cost3, prepared.due, (due[0], by_tick)))
-        for cost3, due2, due3 in ways:
+            ways.append((cost3, prepared.due, (due[0], due[1] + tick_ms), tick_ms))
+        for cost3, due2, due3, tick_ms in ways:
             if cost3 > limit:
                 continue
             total = cost + cost3
@@ -251,7 +252,8 @@ def _complete(
                 total += finish_cost(finish, written)
             found = True
             since = (setup.lo if setup is not None else 0.0, prepared.since, bounds.lo)
-            options.append(Option(total, (setup, prep, line), (due1, due2, due3), since=since))
+            lines, windows = (setup, prep, line), (due1, due2, due3)
+            options.append(Option(total, lines, windows, since=since, tick_ms=tick_ms))
     return found
 
 

@@ -281,6 +281,13 @@ def test_a_line_out_of_order_costs_as_much_as_its_delay() -> None:
     assert disorder(behind) == pytest.approx(disorder(swapped), abs=0.2)
 
 
+def test_a_thread_that_waited_for_a_tick_is_cheaper_than_a_late_line() -> None:
+    ticked = [entry(0, 24, 0), Entry(1, 20, 21, 0.0, 1000.0, 1, tick_ms=5.0)]
+    assert disorder(ticked) == pytest.approx(start_cost(24 - 21))
+    later = [entry(0, 40, 0), Entry(1, 20, 21, 0.0, 1000.0, 1, tick_ms=5.0)]
+    assert disorder(later) == pytest.approx(print_cost(40 - 21 - 5))
+
+
 @pytest.mark.parametrize("cost", [print_cost, start_cost, early_cost])
 def test_the_later_the_dearer(cost: object) -> None:
     assert callable(cost)
