@@ -51,7 +51,7 @@ from cuzktop.model.state import Call, Line
 from cuzktop.model.tape import Pool, Pools, Tape
 
 SURE = 6.0  # e^6: the next best assignment is four hundred times less likely
-TOSS_UP = 0.4  # figures on which choices so near to each other differ are not given
+TOSS_UP = 0.1  # figures on which choices so near to each other differ are not given
 TELLING = 3.0  # lines of a call that is so sure tell when others were written
 POOR_CHAIN = 10.0  # a chain that costs more isn't exact: something else has happened
 POOR_CPU = 8.0  # the same for a call's CPU lines
