@@ -154,6 +154,8 @@ class Contest(Generic[Claimant]):
         if self._effort.refuses():
             rivals = {other for line in left[0].lines if line for _, other in self._wanted[line]}
             return Verdict(left[0], 0.0, None), dict.fromkeys(rivals - {first}, 0.0)
+        if self._is_plain(first):
+            return Verdict(left[0], HORIZON, None), {}
         members, groups, verdicts = self._solved(first)
         if self._complete(first, members, groups, verdicts) or (
             verdicts[members.index(first)].margin < HORIZON and self._renew(first, members, groups)
@@ -202,12 +204,6 @@ class Contest(Generic[Claimant]):
         narrowed = _narrowed(groups, within)
         if not narrowed:
             return [], WITHOUT, math.inf
-        if all(len(options) == 1 for options in narrowed):
-            only = [options[0] for options in narrowed]
-            gap = sum(option.cost for option in only) - ideal
-            if gap <= within + SPARE and self._in_harmony(members, only):
-                self._effort.take(2 * len(only))
-                return [Verdict(option, within, None) for option in only], gap, math.inf
         # Who has the least choice comes first: what can't be is found out soon.
         order = sorted(range(len(narrowed)), key=lambda number: len(narrowed[number]))
         found, gap, lost = self._cheapest(
@@ -221,11 +217,36 @@ class Contest(Generic[Claimant]):
             verdicts[number] = verdict
         return verdicts, gap, lost
 
+    def _is_plain(self, first: Claimant) -> bool:
+        """Whether all near `first` can have what is best for them, and it can't have anything else.
+
+        The usual case: then there is nothing to weigh.
+        """
+        members = self._members(first, HORIZON)
+        if len(members) > MANY_MEMBERS:
+            return False
+        groups = [self._left(member) for member in members]
+        best = [options[0] for options in groups]
+        if not self._in_harmony(members, best):
+            return False
+        mine = groups[members.index(first)]
+        limit = mine[0].cost + HORIZON
+        if limit >= WITHOUT:
+            return False
+        for option in mine[1:]:
+            if option.cost > limit:
+                break
+            if option.cost + _given_up(option, groups, mine) < limit and not _same(
+                self._figures, mine[0].lines, option.lines
+            ):
+                return False
+        return True
+
     def _in_harmony(self, members: Sequence[Claimant], options: Sequence[Option]) -> bool:
-        """Whether each can have its option, and no line of these is out of order."""
-        lines = [line for option in options for line in option.lines if line is not None]
+        """Whether each can have its option, with all lines, and none of these is out of order."""
+        lines = [line for option in options for line in option.lines]
         mine = set(lines)
-        if len(mine) < len(lines):
+        if None in mine or len(mine) < len(lines):
             return False
         held: list[Hold] = []
         entries: list[Entry] = []
@@ -651,6 +672,22 @@ def _displaced(
         if rival == number:
             continue
         theirs = groups[rival]
+        for other in theirs:
+            if lines.isdisjoint(other.lines):
+                more += other.cost - theirs[0].cost
+                break
+        else:
+            return math.inf
+    return more
+
+
+def _given_up(option: Option, groups: Iterable[Sequence[Option]], mine: Sequence[Option]) -> float:
+    """What the others have to pay more, at least, if one has this option instead of its best."""
+    more = 0.0
+    lines = set(option.lines)
+    for theirs in groups:
+        if theirs is mine or lines.isdisjoint(theirs[0].lines):
+            continue
         for other in theirs:
             if lines.isdisjoint(other.lines):
                 more += other.cost - theirs[0].cost
