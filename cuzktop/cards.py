@@ -209,13 +209,3 @@ def card_words(gpu: Gpu, frame: Frame) -> list[str]:
     processes = reading.processes or ()
     words += [process_text(one, whose(one, processes, frame.host)) for one in processes]
     return words
-
-
-def box_words(host: Host) -> list[str]:
-    """TLB shootdowns and memory bandwidth, where they are known."""
-    words = []
-    if host.memory_bandwidth_bytes_per_s is not None:
-        words.append(f"memory bandwidth {rate(host.memory_bandwidth_bytes_per_s)}")
-    if host.tlb_shootdowns_per_s is not None:
-        words.append(f"TLB shootdowns {host.tlb_shootdowns_per_s:.0f}/s")
-    return words

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from cuzktop import cards, units
+from cuzktop import box, cards, units
 from cuzktop.analysis.rows import unplaced_row
 from cuzktop.analysis.summary import UNPLACED
 from cuzktop.columns import LOCK_STAGES, NOT_PRINTED, PARTITION, STAGE_KEYS, STATE_CELLS
@@ -432,26 +432,13 @@ def _put_status(page: Page, frame: Frame) -> None:
         page.paragraph(frame.status_note, label="– ", indent=2)
     if said is None:
         return
-    known = [] if said.uptime_ms is None else [f"up {units.age(said.uptime_ms)}"]
+    known = box.status_words(said)
     if said.memory_used_bytes is not None:
         used, total = units.size(said.memory_used_bytes), units.size(said.memory_total_bytes)
         known.append(f"memory budget {used} of {total} in use")
-    known += [
-        f"{name} {figure}"
-        for name, figure in (
-            ("requests waiting", said.queue_depth),
-            ("syntheses", said.synthesis_active),
-            ("in the provers", said.provers_in_flight),
-            ("completed", said.completed),
-            ("failed", said.failed),
-        )
-        if figure is not None
-    ]
     page.paragraph(page.dot.join(known) or "– no figure in it", indent=2)
-    for name, residents in (("SRS", said.srs), ("PCE", said.pce)):
-        for one in residents or ():
-            kept = "" if one.evictable is None else ", may go" if one.evictable else ", in use"
-            page.paragraph(f"{name} {one.circuit}: {units.size(one.bytes)}{kept}", indent=2)
+    for text in box.resident_words(said):
+        page.paragraph(page.clean(text), indent=2)
 
 
 def _put_host(page: Page, host: Host) -> None:
@@ -477,7 +464,7 @@ def _put_host(page: Page, host: Host) -> None:
         known.append(f"{units.size(host.daemon_rss_bytes)} resident")
     if host.daemon_threads is not None:
         known.append(f"{host.daemon_threads} threads")
-    known += cards.box_words(host)
+    known += box.box_words(host)
     page.paragraph(page.dot.join(known) or "– nothing was read", indent=2)
 
 

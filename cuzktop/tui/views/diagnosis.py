@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import ClassVar
 
-from cuzktop.cards import box_words
+from cuzktop.box import box_words, resident_words, status_words
 from cuzktop.columns import CLASS_TITLES, LADDER
 from cuzktop.frame import (
     DISAGREE_PTS,
@@ -50,7 +50,7 @@ from cuzktop.tui.widgets.gpus import (
 )
 from cuzktop.tui.widgets.verdict import BADGES, certainty
 from cuzktop.tui.widgets.windows import alert_lines
-from cuzktop.units import age, duration, percent, shares_to_100, size, watts
+from cuzktop.units import duration, percent, shares_to_100, size, watts
 
 GUTTER = 3
 FED_BY = frozenset({"synthesis", "herding"})  # verdicts by which syntheses feed the GPU too little
@@ -545,19 +545,7 @@ def _status(frame: Frame, width: int) -> list[Line]:
         return lines + _paragraph(f"not read: {frame.status_note}", width, style="muted")
     if frame.status_note:
         lines += _paragraph(frame.status_note, width, glyph="!", mark="warn", style="warn")
-    words = [] if said.uptime_ms is None else [f"up {age(said.uptime_ms)}"]
-    words += [
-        f"{name} {figure}"
-        for name, figure in (
-            ("requests waiting", said.queue_depth),
-            ("syntheses", said.synth_in_flight),
-            ("in the provers", said.provers_in_flight),
-            ("completed", said.completed),
-            ("failed", said.failed),
-        )
-        if figure is not None
-    ]
-    if words:
+    if words := status_words(said):
         lines += _paragraph(" · ".join(words), width)
     if said.memory_used_bytes is not None:
         used, total = size(said.memory_used_bytes), size(said.memory_total_bytes)
@@ -565,12 +553,8 @@ def _status(frame: Frame, width: int) -> list[Line]:
         if said.memory_total_bytes:
             share = 100.0 * said.memory_used_bytes / said.memory_total_bytes
         lines += _figure("memory budget", "", share, "section", f"{used} of {total} in use", width)
-    for name, residents in (("SRS", said.srs), ("PCE", said.pce)):
-        for one in residents or ():
-            idle = "" if one.idle_ms is None else f", idle {age(one.idle_ms)}"
-            kept = "" if one.evictable is None else ", may go" if one.evictable else ", in use"
-            text = f"{name} {clean(one.circuit)}: {size(one.bytes)}{idle}{kept}"
-            lines += _paragraph(text, width, glyph="·")
+    for text in resident_words(said):
+        lines += _paragraph(clean(text), width, glyph="·")
     return lines
 
 
