@@ -263,8 +263,7 @@ def check_config(config: Config) -> Check:
     """What in the daemon's config makes its log, or our reading of it, differ."""
     shown = printable(str(config.path))
     if config.note:
-        on_defaults = "on its defaults" in config.note
-        return _ok("config", config.note) if on_defaults else _warning("config", config.note)
+        return (_ok if config.on_defaults else _warning)("config", config.note)
     if config.total_budget_bytes == MISREAD_BUDGET_BYTES and config.total_budget:
         budget = printable(config.total_budget)
         if budget.replace(" ", "") not in ("50GiB", "53687091200"):  # else 50 GiB are meant

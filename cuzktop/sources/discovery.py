@@ -65,6 +65,7 @@ class Config:
 
     path: Path
     note: str = ""
+    on_defaults: bool = False  # there is no such file
     listen: str | None = None
     status_listen: str | None = None
     devices: tuple[int, ...] | None = None
@@ -539,7 +540,8 @@ def read_config(path: Path) -> Config:
         with path.open("rb") as file:
             text = file.read(MAX_CONFIG_BYTES)
     except FileNotFoundError:
-        return Config(path=path, note=f"no config {shown}: the daemon runs on its defaults")
+        note = f"no config {shown}: the daemon runs on its defaults"
+        return Config(path=path, note=note, on_defaults=True)
     except PermissionError:
         return Config(path=path, note=f"may not read the config {shown}: use sudo")
     except OSError as error:
