@@ -71,6 +71,9 @@ NumberField = Literal[
     "pcie_width_max",
     "ecc_errors",
 ]
+SlowFigure = NumberField | Literal["link", "processes", "faults"]
+Slow = SlowFigure | Literal["order"]
+"""What is read slowly: of a card, or of how the daemon numbers them all."""
 
 
 class NvmlUnavailableError(Exception):
@@ -179,7 +182,7 @@ class Card:
     xid_unread: str | None = None  # why there is no watch
     seen_us: int = 0  # the newest utilisation sample, by the driver's clock
     slow: dict[NumberField, float | None] = field(default_factory=dict)
-    slow_at_ms: dict[str, float] = field(default_factory=dict)
+    slow_at_ms: dict[Slow, float] = field(default_factory=dict)
     refusals: dict[str, int] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)  # field → why it isn't asked for
     failure: str = ""  # what a call of this tick died of
@@ -274,7 +277,7 @@ SLOW_FIELDS: Final[dict[NumberField, tuple[float, float]]] = {
 
 LINK_FIELDS: Final[dict[NumberField, float]] = {"pcie_gen": 20.0, "pcie_width": 64.0}
 LINK_MOST_FIELDS: Final[dict[NumberField, float]] = {"pcie_gen_max": 20.0, "pcie_width_max": 64.0}
-SLOW_PERIODS: Final[dict[str, float]] = {
+SLOW_PERIODS: Final[dict[Slow, float]] = {
     **{what: period_ms for what, (period_ms, _) in SLOW_FIELDS.items()},
     "link": RARE_PERIOD_MS,
     "processes": SLOW_PERIOD_MS,
@@ -457,13 +460,13 @@ def _open_card(reader: GpuReader, now_ms: float, card: Card) -> None:
     for what, most in LINK_MOST_FIELDS.items():
         card.slow[what] = card.number(reader, what, most=most)
     _watch_faults(reader, card)
-    for slow in SLOW_PERIODS:
-        card.slow_at_ms[slow] = now_ms
-        if slow in SLOW_FIELDS or slow == "processes":
-            _read_slow(reader, now_ms, card, slow)
+    card.slow_at_ms.update(dict.fromkeys(SLOW_PERIODS, now_ms))
+    at_once: tuple[SlowFigure, ...] = (*SLOW_FIELDS, "processes")
+    for slow in at_once:
+        _read_slow(reader, now_ms, card, slow)
 
 
-def _read_slow(reader: GpuReader, now_ms: float, card: Card, what: str) -> None:
+def _read_slow(reader: GpuReader, now_ms: float, card: Card, what: SlowFigure) -> None:
     """Read one of SLOW_PERIODS."""
     card.slow_at_ms[what] = now_ms + SLOW_PERIODS[what]
     match what:
@@ -476,9 +479,7 @@ def _read_slow(reader: GpuReader, now_ms: float, card: Card, what: str) -> None:
             for one, most in LINK_FIELDS.items():
                 card.slow[one] = card.number(reader, one, most=most)
         case _:
-            for one, (_, most) in SLOW_FIELDS.items():
-                if one == what:
-                    card.slow[one] = card.number(reader, one, most=most)
+            card.slow[what] = card.number(reader, what, most=SLOW_FIELDS[what][1])
             card.mig = card.slow.get("mig_mode") == 1
 
 
@@ -509,7 +510,7 @@ def _link_is_busy(card: Card, util_pct: float | None) -> bool:
     return (util_pct or 0.0) >= LINK_BUSY_PCT or max(rates) >= LINK_BUSY_BYTES_PER_S
 
 
-def _slow_due(card: Card, now_ms: float, util_pct: float | None) -> str | None:
+def _slow_due(card: Card, now_ms: float, util_pct: float | None) -> Slow | None:
     """What is longest due of SLOW_PERIODS; the link only of a busy card."""
     due = [
         what
