@@ -23,6 +23,15 @@ STATUS = DaemonStatus(
 )
 
 
+def test_screen_and_text_say_what_this_machine_doesn_t_give() -> None:
+    why = "memory stalls: this kernel has no PSI"
+    frame = replace(busy(), host=Host(cpu_pct=12.0, missing=why))
+    text = snapshot_text(frame, width=160, colour=False, ascii_only=False)
+    screen = "\n".join("".join(part for part, _ in line) for line in content(frame, 100))
+    for shown in (text, screen):
+        assert f"not given here: {why}" in shown
+
+
 def test_words_are_of_what_is_known() -> None:
     host = Host(memory_bandwidth_bytes_per_s=312.4e9, tlb_shootdowns_per_s=120_345.6)
     assert box_words(host) == ["memory bandwidth 312.4 GB/s", "TLB shootdowns 120346/s"]

@@ -466,6 +466,8 @@ def _put_host(page: Page, host: Host) -> None:
         known.append(f"{host.daemon_threads} threads")
     known += box.box_words(host)
     page.paragraph(page.dot.join(known) or "– nothing was read", indent=2)
+    if host.missing:
+        page.paragraph(f"not given here: {page.clean(host.missing)}", label="– ", indent=2)
 
 
 # ---------------------------------------------------------------- report
