@@ -480,7 +480,8 @@ class Picture:
             self._several |= window.mixed and len(gpu.history) >= SURE_CALLS
             locks, span_ms = phases.locks, window.span_ms
         nvml = self._nvml(number, wall_ms, span_ms, of_now=old)
-        kernels, held = self._graphs(gpu, running, now)
+        mixed = window is not None and window.mixed
+        kernels, held = ((), ()) if mixed else self._graphs(gpu, running, now)
         return _OneGpu(
             workers=tuple(sorted(gpu.workers)),
             window=window,

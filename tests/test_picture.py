@@ -568,3 +568,4 @@ def test_rows_forget_a_guessed_gpu_once_the_locks_show_several() -> None:
     assert {row.gpu for row in frame.recent} == {None}
     assert frame.gpus[0].window is not None
     assert frame.gpus[0].window.mixed
+    assert not any(frame.gpus[0].kernel_history)  # of which GPU isn't known

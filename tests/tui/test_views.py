@@ -22,6 +22,7 @@ from cuzktop.tui.views.partitions import Table, arrange, draw_table, parts_bar, 
 from cuzktop.tui.views.scene import Memory, Scroll, draw_timeline
 from cuzktop.tui.widgets.alerts import merged
 from cuzktop.tui.widgets.cells import STYLES, Line, line_width
+from cuzktop.tui.widgets.gpus import draw_gpus
 from cuzktop.tui.widgets.windows import alert_lines
 from tests.tui.frames import (
     FRAMES,
@@ -327,6 +328,9 @@ def test_locks_of_several_gpus_that_nobody_tells_apart_are_nobodys_on_the_timeli
     assert "GPUs █ porep-1000-40021/7" in shown
     assert "GPU 0" not in shown
     assert "on a GPU that this log doesn't name" in text(details(holder, unplaced, 120))
+    for shown in (text(draw_gpus(unplaced, 100, 9)), text(content(unplaced, 100))):
+        assert "several GPUs that this log doesn't tell apart" in shown
+        assert "no bracket in this window" not in shown
     assert stalls(unplaced.recent) == []
 
 

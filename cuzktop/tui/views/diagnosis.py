@@ -38,7 +38,7 @@ from cuzktop.tui.widgets.cells import (
     width_of,
     wrap,
 )
-from cuzktop.tui.widgets.empty import reason
+from cuzktop.tui.widgets.empty import no_shares, reason
 from cuzktop.tui.widgets.gpus import (
     SOURCES,
     apart,
@@ -299,7 +299,7 @@ def _classes(frame: Frame, width: int) -> list[Line]:
     lines = [title("WHERE THE TIME GOES", width, detail="of the GPU; adds up to 100 %")]
     shares = mean_shares(frame.gpus)
     if shares is None or shares.time_pct is None:
-        why = reason(frame, "no bracket in this window yet", timing=True, brief=False)
+        why = no_shares(frame, brief=False)
         return lines + _paragraph(why, width, style="muted")
     lines.append(clip(((" ", "text"), *stacked(shares.time_pct, max(0, width - 2))), width))
     for name, share in shares_to_100(shares.time_pct).items():

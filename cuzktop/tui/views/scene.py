@@ -49,7 +49,7 @@ from cuzktop.tui.widgets.cells import (
     title,
     width_of,
 )
-from cuzktop.tui.widgets.empty import reason, sentence
+from cuzktop.tui.widgets.empty import no_shares, reason, sentence
 from cuzktop.tui.widgets.legend import Sign, legend
 from cuzktop.tui.widgets.syntheses import LATE
 from cuzktop.units import age, duration, percent
@@ -595,10 +595,14 @@ class Scene:
         history = self._history(gpu, kind)
         columns = self.axis.columns
         if not any(share is not None for share in history):
-            why = gpu.nvml_note if kind != "kernel" and gpu.nvml is None else "not read"
-            if kind != "kernel" and gpu.nvml is not None and gpu.nvml.of_now:
+            why = "not read"
+            if kind == "kernel":
+                why = no_shares(self.frame, why)
+            elif gpu.nvml is None:
+                why = gpu.nvml_note or why
+            elif gpu.nvml.of_now:
                 why = "not read then"
-            return clip(((why or "not read", "muted"),), columns)
+            return clip(((why, "muted"),), columns)
         now = self.frame.now_ms
         # The log's seconds are the run's own; what was measured ends now.
         end = 1000.0 * (math.floor(now / 1000.0) + 1) if kind == "kernel" else now

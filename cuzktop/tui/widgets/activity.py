@@ -11,7 +11,7 @@ from cuzktop.frame import Frame, Gpu
 from cuzktop.tui.axis import unplaced, waits
 from cuzktop.tui.messages import ViewWanted
 from cuzktop.tui.widgets.cells import Graphs, Line, Span, clean, clip, right, title
-from cuzktop.tui.widgets.empty import reason, sentence
+from cuzktop.tui.widgets.empty import no_shares, sentence
 from cuzktop.tui.widgets.gpus import SOURCES
 from cuzktop.tui.widgets.lines import Lines
 from cuzktop.units import age, percent
@@ -108,7 +108,7 @@ def draw_activity(
     per_gpu = [(gpu, list(islice(series_of(gpu), 1))) for gpu in frame.gpus]
     if not any(series for _gpu, series in per_gpu):
         notes = [gpu.nvml_note for gpu in frame.gpus if gpu.nvml_note]
-        why = reason(frame, "no kernel has run yet", timing=True)
+        why = no_shares(frame, "no kernel has run yet")
         text = f"{why}. {clean(notes[0])}." if notes else why
         return [title("ACTIVITY", width), *sentence(text, width, height - 1)]
     end = "end" if frame.source.old else "now"

@@ -13,6 +13,7 @@ NO_TIMELINE = (
 NO_TIMING = (
     "this log has no CUZK_TIMING lines: the daemon's standard error is missing; start it with 2>&1"
 )
+MIXED = "several GPUs that this log doesn't tell apart: see the verdict"
 NO_CALL_YET = "no partition has finished on a GPU yet"
 
 ENOUGH_LINES = 200  # of a log; one that has both streams brings TIMELINE lines before
@@ -38,6 +39,14 @@ def reason(frame: Frame, otherwise: str, *, timing: bool = False, brief: bool = 
     if timing and not frame.has_timing:
         return "no CUZK_TIMING lines in this log" if brief else source.note or NO_TIMING
     return otherwise
+
+
+def no_shares(
+    frame: Frame, otherwise: str = "no bracket in this window yet", *, brief: bool = True
+) -> str:
+    """Why a GPU has no shares of time; calls of several GPUs may not be told apart."""
+    mixed = any(gpu.window is not None and gpu.window.mixed for gpu in frame.gpus)
+    return reason(frame, MIXED if mixed else otherwise, timing=True, brief=brief)
 
 
 def blind(frame: Frame) -> bool:

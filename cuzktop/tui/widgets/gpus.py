@@ -30,7 +30,7 @@ from cuzktop.tui.widgets.cells import (
     width_of,
     wrap,
 )
-from cuzktop.tui.widgets.empty import reason, sentence
+from cuzktop.tui.widgets.empty import no_shares, reason, sentence
 from cuzktop.tui.widgets.lines import Lines
 from cuzktop.tui.widgets.lock import STAGES, doubt
 from cuzktop.units import age, duration, percent, shares_to_100, size, watts
@@ -313,7 +313,7 @@ def _two_tables(frame: Frame, width: int) -> list[Line]:
             spans += _power_words(gpu.nvml, measured - nvml_width)
         lines.append(clip(spans, width))
     if all(gpu.window is None or gpu.window.time_pct is None for gpu in gpus):
-        why = reason(frame, "no bracket in this window yet", timing=True, brief=False)
+        why = no_shares(frame, brief=False)
         return lines + sentence(why, width, len(gpus) + 1)
     classes, columns, bar_width = _classes_head(width, frame.window_s)
     lines.append(classes)
@@ -321,7 +321,7 @@ def _two_tables(frame: Frame, width: int) -> list[Line]:
         spans = [(f"{gpu.gpu:>2}  ", "strong")]
         shares = None if gpu.window is None else gpu.window.time_pct
         if shares is None:
-            why = reason(frame, "no bracket in this window yet", timing=True)
+            why = no_shares(frame)
             spans.append((fit(why, width - 4), "muted"))
         else:
             spans += stacked(shares, bar_width)
@@ -398,7 +398,7 @@ def _block(frame: Frame, gpu: Gpu, width: int) -> list[Line]:
         lines.append(clip((*spans, bar(share, bar_width, style), *note), width))
     lines += _measured(gpu, width, bar_width, note_width)
     if shares is None:
-        why = reason(frame, "no bracket in this window yet", timing=True, brief=False)
+        why = no_shares(frame, brief=False)
         lines += sentence(why, width, 2)
     else:
         legend = _legend(shares_to_100(shares), width)
