@@ -6,10 +6,11 @@ instant: the lock was taken at entry + pre_lock + wait, the NTT was done ntt_msm
 So a line that was written in `[lo, hi]` and states `d` belongs to a call entered about `d` before.
 
 What is done. When a call has ended, the sets of lines that could be its own are listed with their
-costs (`chains`: the lock and the kernels; `preparation`: the CPU). Nine calls of ten have one set
-each, which `plain` finds at half the cost. When all calls that overlap it have ended too, every
-line that it could own has been read, and so have all that its rivals could own: then the cheapest
-assignment of all of them together is looked for (`joint`). Before S41 the lock leaves no lines;
+costs (`chains`: the lock and the kernels; `preparation`: the CPU). With one GPU nine calls of ten
+have one set each, which `plain` finds at half the cost. When all calls that overlap it have ended
+too, every line that it could own has been read, and so have all that its rivals could own: then the
+cheapest assignment of all of them together is looked for (`joint`), unless nobody else is likely to
+own what is best for it. Before S41 the lock leaves no lines;
 what the GPU threads printed is put together (`blocks`) and handed out in order (`handover`,
 `fitting`). The attribution is `exact` when the next best that would change a figure costs at least
 `SURE` more, `inferred` otherwise. Figures that are a toss-up are left out.

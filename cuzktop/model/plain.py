@@ -1,9 +1,10 @@
 """The usual call of S41 and newer: one set of lines could be its own, so there is nothing to weigh.
 
-Nine calls of ten are such. `chains` and `preparation` list everything that could be a call's and
-sort it; here it is seen to first, in whole numbers, that there is no second choice. What is found
-is what those would list as their only option, with the same costs and times; where anything else
-might fit as well, or anything is missing, None sends the call to them.
+Where one GPU writes the log, nine calls of ten are such. `chains` and `preparation` list everything
+that could be a call's and sort it; here it is seen to first, in whole numbers, that there is no
+second choice. What is found is what those would list as their only option, with the same costs and
+times; where anything else might fit as well, or anything is missing, None sends the call to them.
+Where several GPUs print between one call's lines, they find it at once that none of these fits.
 """
 
 from __future__ import annotations

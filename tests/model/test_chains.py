@@ -34,3 +34,31 @@ def test_lines_of_no_wait_do_not_crowd_out_other_kernels() -> None:
         assert batch is not None
         found.add((ntt.a, batch.a))
     assert found >= {(400, 63), (404, 58), (400, 58)}
+
+
+def test_lines_printed_far_from_when_they_were_due_are_listed_only_if_all_are_asked_for() -> None:
+    """Another GPU's call states what this one does, 150 ms later."""
+    tape = Tape()
+    for entered in (1000.0, 1150.0):
+        tape.add(C4, 0, 0, entered)
+        tape.clocked(entered + 5.0)
+    for done in (1400.0, 1550.0):
+        tape.add(C6, 400, 0, done)
+        tape.clocked(done + 5.0)
+    tape.add(C7, 0, 0, 1400.0)
+    tape.clocked(1570.0)
+    for added in (1460.0, 1610.0):
+        tape.add(C8, 60, 0, added)
+        tape.clocked(added + 5.0)
+    for ended in (1510.0, 1660.0):
+        tape.add(C9, 50, 511, ended)
+        tape.add(C10, 512, 512, ended)
+        tape.clocked(ended + 5.0)
+    call = Call(Partition(Job("job", 1, "porep", 0.0), 0, 0), 0, 0, 1000.0, 0)
+    call.entry_lo, call.entry_hi = 1000.0, 1002.0
+    call.end_seq = tape.end()
+    usual, everything = (printed_chains(call, tape.pools, full=full) for full in (False, True))
+    assert len(usual) == 1
+    assert [line.lo for line in usual[0].lines if line] == [1000, 1400, 1400, 1460, 1510, 1510]
+    assert everything[0] == usual[0]
+    assert len(everything) > 1
