@@ -23,13 +23,14 @@ class Bringing:
         self._clock = clock
         self._came_ms = -math.inf
         self._failure: Exception | None = None
+        self._over = False
 
     def bring(self, work: Callable[[], object]) -> bool:
         """Do the work, for another thread than its own; whether all went well.
 
         If it is being done at the moment nobody waits for it. What goes wrong its own thread tells.
         """
-        if not self.working.acquire(blocking=False):
+        if self._over or not self.working.acquire(blocking=False):
             return True
         try:
             self._came_ms = self._clock()
@@ -45,6 +46,10 @@ class Bringing:
         """Raise what went wrong when another thread did the work."""
         if self._failure is not None:
             raise self._failure
+
+    def end(self) -> None:
+        """Have nothing done any more."""
+        self._over = True
 
     @property
     def goes_on(self) -> bool:

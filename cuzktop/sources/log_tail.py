@@ -518,4 +518,6 @@ class LogTail(threading.Thread):
             text = f"reading the log stopped: {type(error).__name__}: {error}"
             self._emit([SourceNote(self._clock(), "error", text)])
         finally:
-            self._follower.close()
+            self._bringing.end()
+            with self._polling:
+                self._follower.close()

@@ -814,8 +814,12 @@ def test_what_breaks_in_a_frame_ends_the_thread_with_a_word(path: Path, writers:
 
     clock.meanwhile = meanwhile
     emitted: list[Event] = []
-    tail = LogTail(path, Breaks(), emitted.extend, clock=clock, wait=clock.wait)
+    tail = LogTail(
+        path, Breaks(), emitted.extend, clock=clock, wait=clock.wait, on_idle=lambda: "silent"
+    )
     tail.run()
+    clock.now_ms += 60_000
+    tail.bring()  # it is over
     [note] = notes(emitted)
     assert "reading the log stopped: ZeroDivisionError" in note.text
     assert clock.waits < 10
