@@ -219,8 +219,7 @@ def _kernels_so_far(
 
 def _foreseen(attributor: Attributor, pools: dict[int, list[Line]]) -> list[LiveCall]:
     """The lock leaves no lines: whose block has ended has given it back, and who waits is next."""
-    blocks, free = attributor.foreseen()
-    one_lock = attributor.one_lock
+    blocks, free, one_lock = attributor.foreseen()
     result: list[LiveCall] = []
     waiting: dict[int, list[Call]] = {}
     used: set[Line] = set()

@@ -28,7 +28,7 @@ from cuzktop.model.blocks import Block
 from cuzktop.model.chains import MISSING, printed_chains
 from cuzktop.model.effort import Effort
 from cuzktop.model.fitting import Fitting
-from cuzktop.model.handover import PATIENCE, Free, Handover
+from cuzktop.model.handover import PATIENCE, Handover, Outlook
 from cuzktop.model.joint import (
     HORIZON,
     ROUNDING_MS,
@@ -529,12 +529,7 @@ class Attributor:
         if self._handover.one_lock:
             call.lock = 0
 
-    @property
-    def one_lock(self) -> bool:
-        """S19–S40: whether all calls take the same lock."""
-        return self._handover.one_lock
-
-    def foreseen(self) -> tuple[dict[Call, Block], Mapping[int, Free]]:
+    def foreseen(self) -> Outlook:
         """S19–S40: who has had which block, and when each lock was given back, as it looks now.
 
         Open calls count with what is known of them so far.

@@ -121,6 +121,14 @@ class Decision(NamedTuple):
     margin: float
 
 
+class Outlook(NamedTuple):
+    """How things look now: nothing is decided by it."""
+
+    blocks: dict[Call, Block]  # of calls that aren't settled
+    free: Mapping[int, Free]  # by lock, when it was given back
+    one_lock: bool  # all calls take the same one
+
+
 class Handover:
     """Hands blocks out to calls, as far as `fitting` and the order of events allow."""
 
@@ -402,9 +410,7 @@ class Handover:
         ]
         self._former.forget(oldest)
 
-    def foreseen(
-        self, pools: Pools, calls: Sequence[Call]
-    ) -> tuple[dict[Call, Block], Mapping[int, Free]]:
+    def foreseen(self, pools: Pools, calls: Sequence[Call]) -> Outlook:
         """The blocks of calls that aren't settled yet, and when each lock was given back.
 
         That is what the best way comes to if it is followed to the log's end, where `calls` may be
@@ -427,9 +433,7 @@ class Handover:
         )
         return twin
 
-    def followed(
-        self, pools: Pools, calls: Sequence[Call]
-    ) -> tuple[dict[Call, Block], Mapping[int, Free]]:
+    def followed(self, pools: Pools, calls: Sequence[Call]) -> Outlook:
         """Hand out all blocks up to the log's end; see `foreseen`."""
         self.hand_out(pools, END, calls)
         gone = {call for call in calls if call.deadline_seq < END and not call.failed}
@@ -438,7 +442,7 @@ class Handover:
             return way.cost + UNSERVED * sum(call in gone for call in way.open)
 
         best = min(self._ways, key=cost)
-        return _served(best.trace), best.free
+        return Outlook(_served(best.trace), best.free, one_lock=self.one_lock)
 
 
 # ---------------------------------------------------------------- ways

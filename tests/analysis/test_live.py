@@ -61,7 +61,7 @@ def test_holder_and_waiters_are_those_of_the_moment(version: int, gpus: int) -> 
     assert len(wrong) <= 0.03 * right, wrong
 
 
-@pytest.mark.parametrize("version", [19, 23, 27])
+@pytest.mark.parametrize("version", [19, 23, 27, 29])
 def test_each_lock_has_a_holder_where_two_locks_are_on_one_card(version: int) -> None:
     right, wrong = compared(Knobs(version=version, gpus=2, **QUIET))
     assert right > 30
