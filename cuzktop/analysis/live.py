@@ -7,6 +7,7 @@ figures at once; the final attribution replaces them when its rivals have ended 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 
 from cuzktop.dataclass import dataclass, field
 from cuzktop.frame import Holding, Lock
@@ -18,6 +19,8 @@ from cuzktop.model.lateness import Window, misfit
 from cuzktop.model.state import Call, Line
 
 STAGES = ("ntt_msm_h", "barrier", "batch_add", "tail_msm", "releasing")
+WAITED_MS = 2  # who waited for so long has the lock as soon as it is given back
+OTHER_LOCK = 4.0  # the cost of another one having been given back in between
 FIT = 5.0  # a line that costs more than this is not taken for an open call's
 
 
@@ -75,7 +78,15 @@ def live_calls(attributor: Attributor) -> list[LiveCall]:
     }
     for call in open_calls:
         bound_entry(call)
-    found.extend(_printed(open_calls, pools))
+    locks = attributor.given_back()
+    locks.update((live.lines[C10].seq, live.call.lock) for live in found if C10 in live.lines)
+    releases = attributor.pools[C10]
+    passed: dict[Line, int] = {}  # by whose release the lock became free
+    for take in pools[C4]:
+        before = bisect_left(releases.places, take.seq) - 1
+        if take.b >= WAITED_MS and before >= 0 and releases.places[before] in locks:
+            passed[take] = locks[releases.places[before]]
+    found.extend(_printed(open_calls, pools, passed))
     found.sort(key=lambda live: live.call.start)
     return found
 
@@ -83,8 +94,13 @@ def live_calls(attributor: Attributor) -> list[LiveCall]:
 # ---------------------------------------------------------------- S41 and newer
 
 
-def _printed(calls: list[Call], pools: dict[int, list[Line]]) -> list[LiveCall]:
-    """The lock's acquisition is printed: whose is each, and has it been given back?"""
+def _printed(
+    calls: list[Call], pools: dict[int, list[Line]], passed: dict[Line, int]
+) -> list[LiveCall]:
+    """The lock's acquisition is printed: whose is each, and has it been given back?
+
+    `passed` tells which lock was given back last before some of them.
+    """
     releases = {take: _release_of(take, pools[C10]) for take in pools[C4]}
     choices: list[list[tuple[float, Call]]] = []
     takes = pools[C4]
@@ -103,6 +119,8 @@ def _printed(calls: list[Call], pools: dict[int, list[Line]]) -> list[LiveCall]:
                 if gap < -1:
                     continue
                 cost += 0.0 if gap <= 3 else 0.5 * math.log(gap / 3)
+            if passed.get(take, call.lock) != call.lock:
+                cost += OTHER_LOCK
             if cost < math.inf:
                 fits.append((cost, call))
         fits.sort(key=lambda fit: fit[0])

@@ -529,6 +529,10 @@ class Attributor:
         if self._handover.one_lock:
             call.lock = 0
 
+    def given_back(self) -> dict[int, int]:
+        """S41 and newer: where in the log a lock was given back for certain, and which one."""
+        return {hold.given_back: hold.lock for holds in self._holds.values() for hold in holds}
+
     def foreseen(self) -> Outlook:
         """S19–S40: who has had which block, and when each lock was given back, as it looks now.
 

@@ -66,3 +66,13 @@ def test_each_lock_has_a_holder_where_two_locks_are_on_one_card(version: int) ->
     right, wrong = compared(Knobs(version=version, gpus=2, **QUIET))
     assert right > 30
     assert len(wrong) <= 0.05 * right, wrong
+
+
+def test_a_lock_that_was_given_back_is_taken_by_who_waited_for_it() -> None:
+    """Two waiters asked at times as would fit both acquisitions; each card's release tells."""
+    knobs = Knobs(
+        gpus=4, workers=3, slots=26, jobs=16, concurrency=6, prep=800.0, prep_cv=0.4, seed=445
+    )
+    right, wrong = compared(knobs)
+    assert right > 150
+    assert not wrong
