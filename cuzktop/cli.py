@@ -499,18 +499,15 @@ def _one_snapshot(options: argparse.Namespace, log: Log, *, first: bool) -> int:
     for block in blocks:
         picture.feed(parser.feed(block))
     # A half line at the end is not complete yet: it is left alone.
+    silent_ms = _silent_ms(log, picture) if parser is scanner and options.demo is None else None
     if parser is scanner or _samples_of(options) is not None:
-        _add_samples(options, log, picture)
+        _add_samples(options, log, picture, silent_ms)
     else:  # a recording has its own; what came after the last line is not true right after it
         run = picture.model.run
         until = math.inf if run.epoch_us is None else run.epoch_us / 1000.0 + run.clock
         picture.feed(event for event in beside if event.at_ms <= until)
     _add_status(log, picture)
-    source = _source(log, scanner, parser)
-    if parser is scanner and options.demo is None:
-        unwritten_ms = _unwritten_ms(log)
-        if unwritten_ms is not None:
-            source = replace(source, silent_ms=picture.ended_ms(wall_ms(), unwritten_ms))
+    source = replace(_source(log, scanner, parser), silent_ms=silent_ms)
     frame = picture.frame(source=source, now_ms=_now_ms(scanner, picture))
     if options.json:
         _print_json(snapshot_document(frame))
@@ -577,14 +574,16 @@ def _tail_blocks(log: Log, since: Since | None) -> Iterable[bytes]:
         yield from read_blocks(file)
 
 
-def _unwritten_ms(log: Log) -> float | None:
-    """How long nothing has been written into a log file; None for anything else."""
+def _silent_ms(log: Log, picture: Picture) -> float | None:
+    """How long ago a log file, of which this is the picture, ended; None for anything else."""
     if log.is_journal or _is_stream(log):
         return None
+    now = wall_ms()
     try:
-        return max(0.0, wall_ms() - log.path.stat().st_mtime * 1000.0)
+        unwritten_ms = max(0.0, now - log.path.stat().st_mtime * 1000.0)
     except OSError:  # it is gone meanwhile
         return None
+    return picture.ended_ms(now, unwritten_ms, grows=False)
 
 
 def _add_status(log: Log, picture: Picture) -> None:
@@ -597,7 +596,9 @@ def _add_status(log: Log, picture: Picture) -> None:
             picture.feed([read_once(address, wall_ms)])
 
 
-def _add_samples(options: argparse.Namespace, log: Log, picture: Picture) -> None:
+def _add_samples(
+    options: argparse.Namespace, log: Log, picture: Picture, silent_ms: float | None
+) -> None:
     """Readings for the snapshot: a demo's own, or two of the cards if the log is being written."""
     samples = _samples_of(options)
     run = picture.model.run
@@ -612,7 +613,7 @@ def _add_samples(options: argparse.Namespace, log: Log, picture: Picture) -> Non
     if log.path == STDIN:
         picture.sampler_note = "not measured: the log came through a pipe"
         return
-    if (_unwritten_ms(log) or 0.0) > BEING_WRITTEN_MS:
+    if silent_ms is not None and silent_ms > BEING_WRITTEN_MS:
         picture.sampler_note = "not measured: the log isn't being written"
         return
     from cuzktop.sources.nvml import PynvmlReader, read_once  # noqa: PLC0415

@@ -110,6 +110,7 @@ class Engine(threading.Thread):
         self._stopped = threading.Event()
         self._grown_ms = clock() - (age_ms or 0.0)
         self._bytes = 0  # that were read when the log last grew
+        self._seen_growing = False
         self._filling = age_ms is not None  # what was there before us is no growth
         self._latest: Frame | None = None
         self._told = ""
@@ -194,7 +195,9 @@ class Engine(threading.Thread):
         if counts.bytes != self._bytes and not self._filling:
             self._bytes = counts.bytes
             self._grown_ms = max(self._grown_ms, wall_ms)
-        silent_ms = self._picture.ended_ms(wall_ms, max(0.0, wall_ms - self._grown_ms))
+            self._seen_growing = True
+        unwritten_ms = max(0.0, wall_ms - self._grown_ms)
+        silent_ms = self._picture.ended_ms(wall_ms, unwritten_ms, grows=self._seen_growing)
         source = Source.of(
             counts,
             path=self._path,

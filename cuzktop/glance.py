@@ -93,7 +93,7 @@ def glance(path: Path, title: str, *, window_s: float, now_ms: float) -> Frame |
     picture.feed(scanner.feed(text))
     if not picture.model.run.gpus:
         return None
-    silent_ms = picture.ended_ms(now_ms, max(0.0, now_ms - written_ms))
+    silent_ms = picture.ended_ms(now_ms, max(0.0, now_ms - written_ms), grows=False)
     source = Source.of(scanner.counts, path=title, silent_ms=silent_ms, read_pct=0.0)
     run_ms = picture.now_ms(now_ms, silent_ms)
     return picture.frame(source=source, now_ms=run_ms, wall_ms=now_ms)

@@ -58,6 +58,7 @@ ENDED_JOBS_SHOWN = 8
 SURE_CALLS = 40  # fewer may seem to overlap, by lines whose owners are inferred, on one GPU
 SUMMED_SHARE = 0.05  # of the partitions summed up must be new before they are summed up anew
 SUMMED_MS = 10_000.0  # or this time have passed
+COPIED_MS = 86_400_000.0  # no clock of a log that is written now is set as wrong as that
 BESIDE = frozenset(
     {GpuSampled, GpuSamplerNote, HostSampled, SourceNote, StatusRead, StatusNote, PlayedAgain}
 )
@@ -272,16 +273,20 @@ class Picture:
 
     # ------------------------------------------------------------ output
 
-    def ended_ms(self, wall_ms: float, unwritten_ms: float) -> float:
+    def ended_ms(self, wall_ms: float, unwritten_ms: float, *, grows: bool) -> float:
         """How long ago the log ended whose file was not written for `unwritten_ms`.
 
         Longer by the log's own clock if the file is a copy; where it is written, that clock may be
-        another machine's.
+        another machine's. `grows`: it was seen to grow. Else it may have been copied just now,
+        which a clock more than a day ago tells: none is set as wrong as that.
         """
         run = self.model.run
-        if unwritten_ms <= fr.LIVE_WITHIN_MS or run.epoch_us is None:
+        if run.epoch_us is None:
             return unwritten_ms
-        return max(unwritten_ms, wall_ms - run.epoch_us / 1000.0 - run.clock)
+        by_clock_ms = wall_ms - run.epoch_us / 1000.0 - run.clock
+        if unwritten_ms <= fr.LIVE_WITHIN_MS and (grows or by_clock_ms <= COPIED_MS):
+            return unwritten_ms
+        return max(unwritten_ms, by_clock_ms)
 
     @property
     def clock_ms(self) -> float:

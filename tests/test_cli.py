@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -140,12 +140,20 @@ def test_a_half_line_is_not_counted_as_a_line_of_ours(tmp_path: Path, capsys: Wr
 def test_a_snapshot_says_how_long_ago_its_log_ended(
     tmp_path: Path, log: Path, capsys: Written
 ) -> None:
-    """By the file's time; by the log's own clock where the file is a copy; not while it grows."""
+    """By the file's time, or by the log's own clock where the file is a copy, however new.
+
+    Not while it grows, though that clock is fast or slow by hours.
+    """
     now = time.time()
     ended = "The log ended "
-    for age_s, told in ((1.0, False), (3600.0, True)):
+    hours_ago = f"{datetime.fromtimestamp(now - 7200.0, UTC):%Y-%m-%dT%H}".encode()
+    for age_s, told, clock in (
+        (1.0, True, b"2026-03-14T09"),
+        (1.0, False, hours_ago),
+        (3600.0, True, b"2026-03-14T09"),
+    ):
         path = tmp_path / "copy.log"
-        path.write_bytes(log.read_bytes())
+        path.write_bytes(log.read_bytes().replace(b"2026-11-30T09", clock))
         os.utime(path, (now - age_s, now - age_s))
         assert main(["snapshot", str(path), "--fast"]) == 0
         assert (ended in capsys.readouterr().out) == told
