@@ -1,8 +1,9 @@
 """Readings of a real H200 beside loads whose truth is known (benchmarks/nvml_device.py wrote them).
 
 `waves.rec` is what `cuzktop record` wrote beside eight square waves, each of which is a run of its
-log with a bracket a kernel; `samples.json` what the driver's own samples gave at that time;
-`copies.json` what GPM gave beside copies of known rates.
+log with a bracket a kernel; `two_cards.rec` the same beside one wave on a box of two cards, to
+whose load CUDA showed the driver's second card alone; `samples.json` what the driver's own samples
+gave at that time; `copies.json` what GPM gave beside copies of known rates.
 """
 
 from __future__ import annotations
@@ -26,12 +27,16 @@ CLOSE_PTS = 3.0
 DUTIES = [30.0, 50.0] * 4
 
 
-@pytest.fixture
-def recording(tmp_path: Path) -> Path:
-    path = tmp_path / "waves.rec"
-    with gzip.open(DATA / "waves.rec.gz") as packed, path.open("wb") as file:
+def unpacked(name: str, folder: Path) -> Path:
+    path = folder / name
+    with gzip.open(DATA / f"{name}.gz") as packed, path.open("wb") as file:
         shutil.copyfileobj(packed, file)
     return path
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    return unpacked("waves.rec", tmp_path)
 
 
 def test_the_duty_of_square_waves_is_measured(
@@ -45,6 +50,21 @@ def test_the_duty_of_square_waves_is_measured(
     assert [gpu["bracket_union_pct"] for gpu in found] == pytest.approx(DUTIES, abs=0.5)
     measured = [gpu["nvml"]["util_pct"] for gpu in found]
     assert measured == pytest.approx(DUTIES, abs=CLOSE_PTS)
+
+
+def test_a_daemon_that_sees_the_second_card_alone_gets_that_ones_readings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was started with CUDA_VISIBLE_DEVICES=1: its GPU 0 is the one that worked."""
+    path = unpacked("two_cards.rec", tmp_path)
+    assert main(["report", str(path), "--json"]) == 0
+    (gpu,) = json.loads(capsys.readouterr().out)["runs"][0]["gpus"]
+    assert gpu["nvml"]["util_pct"] == pytest.approx(30.0, abs=CLOSE_PTS)
+    readings = list(recording_samples(path))
+    assert {(one.gpu, one.uuid) for one in readings if one.processes} == {
+        (0, "GPU-9ec721bb-872e-2cef-7047-9e632aa7268c")  # nvidia-smi -L calls it GPU 1
+    }
+    assert {one.util_pct for one in readings if one.gpu == 1} == {None, 0.0}
 
 
 def test_the_drivers_samples_measure_the_duty_too() -> None:
