@@ -236,7 +236,7 @@ class Contest(Generic[Claimant]):
         for option in mine[1:]:
             if option.cost > limit:
                 break
-            if option.cost + _given_up(option, groups, mine) < limit and not _same(
+            if option.cost + _displaced(option, groups, mine) < limit and not _same(
                 self._figures, mine[0].lines, option.lines
             ):
                 return False
@@ -636,18 +636,15 @@ def _narrowed(groups: list[list[Option]], within: float) -> list[list[Option]]:
     spare = within + SPARE
     ideal = [options[0].cost for options in groups]
     for _ in range(ROUNDS):
-        wanted: dict[Line, list[int]] = {}
-        for number, options in enumerate(groups):
-            for line in {line for option in options for line in option.lines if line is not None}:
-                wanted.setdefault(line, []).append(number)
         raised = sum(options[0].cost - best for options, best in zip(groups, ideal, strict=True))
         kept: list[list[Option]] = []
-        for number, options in enumerate(groups):
+        for options in groups:
             limit = spare - raised + options[0].cost
             left = [
                 option
                 for option in options
-                if option.cost + _displaced(option, number, groups, wanted) <= limit
+                if option.cost <= limit
+                and option.cost + _displaced(option, groups, options) <= limit
             ]
             if not left:
                 return []
@@ -659,32 +656,11 @@ def _narrowed(groups: list[list[Option]], within: float) -> list[list[Option]]:
     return groups
 
 
-def _displaced(
-    option: Option,
-    number: int,
-    groups: Sequence[Sequence[Option]],
-    wanted: Mapping[Line, list[int]],
-) -> float:
-    """What the others have to pay more, at least, if one has this option."""
-    lines = {line for line in option.lines if line is not None}
-    more = 0.0
-    for rival in {other for line in lines for other in wanted[line]}:
-        if rival == number:
-            continue
-        theirs = groups[rival]
-        for other in theirs:
-            if lines.isdisjoint(other.lines):
-                more += other.cost - theirs[0].cost
-                break
-        else:
-            return math.inf
-    return more
-
-
-def _given_up(option: Option, groups: Iterable[Sequence[Option]], mine: Sequence[Option]) -> float:
-    """What the others have to pay more, at least, if one has this option instead of its best."""
+def _displaced(option: Option, groups: Iterable[Sequence[Option]], mine: Sequence[Option]) -> float:
+    """What the others have to pay more, at least, if one whose options are `mine` has this."""
     more = 0.0
     lines = set(option.lines)
+    lines.discard(None)
     for theirs in groups:
         if theirs is mine or lines.isdisjoint(theirs[0].lines):
             continue

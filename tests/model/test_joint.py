@@ -95,6 +95,15 @@ def test_who_has_no_rival_gets_what_a_contest_would_give(seed: int, *, excused: 
     assert unrivalled(mine, figures, excused=excused) == contest.verdict("a")[0]
 
 
+def test_a_line_that_both_would_lack_is_no_line_that_both_want() -> None:
+    lines = [line(place, 100 * place) for place in range(5)]
+    options = {
+        "a": [option(0, lines[0], lines[1]), option(1, lines[2], None)],
+        "b": [option(0, lines[2], lines[3]), option(2, lines[4], None)],
+    }
+    assert Contest(options, figures).verdict("a")[0].margin == pytest.approx(3)
+
+
 def test_who_can_own_nothing_by_what_is_known_now_gets_nothing() -> None:
     one, other = line(0, 100), line(1, 200)
     fits = [option(0, one), option(1, other)]
