@@ -338,18 +338,27 @@ def start_warm(terminal: Tmux, command: list[str], longest_s: float) -> tuple[st
     return session, pid
 
 
-def live(bench: Bench, delay_s: float, most: float) -> list[Result]:
-    """The whole program beside htop at the same rate, over the same seconds, in one tmux."""
+@dataclass(slots=True)
+class Beside:
+    """The whole program beside htop, over the same seconds: shares of a core, ours and its."""
+
+    pairs: Pairs
+    lines_per_s: float
+    notes: list[str]
+    shown: str
+
+
+def beside_htop(bench: Bench, command: list[str], delay_s: float, log: Path | None) -> Beside:
+    """Both at the same rate, in one tmux; `log` is what the program follows, if any."""
     htop = tool("htop")
     windows, length_s = bench.count(5, 3), 30.0
-    with tmux(bench) as terminal, growing(bench) as log, contextlib.ExitStack() as around:
-        command = bench.around.script("live_app.py", "follow", log, "-d", str(delay_s))
+    with tmux(bench) as terminal, contextlib.ExitStack() as around:
         session, ours = start_warm(terminal, command, 30.0)
         _, theirs = terminal.start([htop, "-d", str(round(10 * delay_s))])
         around.enter_context(crowd(PROCESSES))
         time.sleep(12.0)  # imports, history and htop's first look at all processes are over
         pairs = Pairs()
-        lines = log.read_bytes().count(b"\n")
+        lines = count_lines(log)
         begun = time.monotonic()
         for _ in range(windows):
             before = cpu_s(ours), cpu_s(theirs), time.monotonic()
@@ -357,18 +366,31 @@ def live(bench: Bench, delay_s: float, most: float) -> list[Result]:
             after = cpu_s(ours), cpu_s(theirs), time.monotonic()
             span = after[2] - before[2]
             pairs.add((after[0] - before[0]) / span, (after[1] - before[1]) / span)
-        rate = (log.read_bytes().count(b"\n") - lines) / (time.monotonic() - begun)
+        rate = (count_lines(log) - lines) / (time.monotonic() - begun)
         now_mb, most_mb = memory_mb(ours)
         processes, threads = tasks()
-        shown = terminal.text(session)
+        notes = [
+            f"memory {now_mb:.0f} MB, at most {most_mb:.0f} MB",
+            f"htop looks at {processes} processes, {threads} threads",
+        ]
+        return Beside(pairs, rate, notes, terminal.text(session))
+
+
+def count_lines(log: Path | None) -> int:
+    """How many there are by now."""
+    return 0 if log is None else log.read_bytes().count(b"\n")
+
+
+def live(bench: Bench, delay_s: float, most: float) -> list[Result]:
+    """A log that grows, and four cards."""
+    with growing(bench) as log:
+        command = bench.around.script("live_app.py", "follow", log, "-d", str(delay_s))
+        seen = beside_htop(bench, command, delay_s, log)
     work = f"live at {1 / delay_s:g} Hz, 200×50, 4 GPUs"
     against = f"htop at {1 / delay_s:g} Hz"
-    result = judged(work, against, pairs, most, unit="% of a core", scale=100.0)
-    result.notes.append(
-        f"{rate:.0f} lines/s; memory {now_mb:.0f} MB, at most {most_mb:.0f} MB;"
-        f" htop looks at {processes} processes, {threads} threads"
-    )
-    if "NVML" not in shown or re.search(r"internal error|not available", shown):
+    result = judged(work, against, seen.pairs, most, unit="% of a core", scale=100.0)
+    result.notes.append("; ".join([f"{seen.lines_per_s:.0f} lines/s", *seen.notes]))
+    if "NVML" not in seen.shown or re.search(r"internal error|not available", seen.shown):
         result.verdict = NONE
         result.notes.append("the screen doesn't show the four cards: the figure is for nothing")
     return [result]
@@ -382,6 +404,16 @@ def row_live1(bench: Bench) -> list[Result]:
 def row_live10(bench: Bench) -> list[Result]:
     """Live ten times a second, against htop."""
     return live(bench, 0.1, 0.6)
+
+
+def row_demo1(bench: Bench) -> list[Result]:
+    """A canned log of four GPUs, played once a second, against htop."""
+    command = [*bench.around.cuzktop, "--demo", "four-gpus", "-d", "1"]
+    seen = beside_htop(bench, command, 1.0, None)
+    work = "demo of 4 GPUs at 1 Hz, 200×50"
+    result = judged(work, "htop at 1 Hz", seen.pairs, 1.25, unit="% of a core", scale=100.0)
+    result.notes.append("; ".join(seen.notes))
+    return [result]
 
 
 # ---------------------------------------------------------------- memory over a day
@@ -434,7 +466,7 @@ def row_tail(bench: Bench) -> list[Result]:
     result = absolute("a line written to the model, p95", p95, 260.0, "ms")
     result.notes.append(
         f"{len(late)} lines, 30 a second: p50 {statistics.median(late):.0f} ms,"
-        f" most {late[-1]:.0f} ms"
+        f" most {late[-1]:.0f} ms; no picture brings it: one has all that was written by its moment"
     )
     log = bench.log("1M", 4)
     with probe(bench, log) as process:
@@ -576,6 +608,7 @@ ROWS: dict[str, Callable[[Bench], list[Result]]] = {
     "paint": row_paint,
     "live1": row_live1,
     "live10": row_live10,
+    "demo1": row_demo1,
     "memory": row_memory,
     "tail": row_tail,
     "imports": row_imports,
