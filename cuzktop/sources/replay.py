@@ -487,7 +487,7 @@ class Ahead:
         self._times: list[float] = []
         self._read: list[Piece] = []
         self._at = 0  # of these, the next
-        self._newest_ms = -math.inf
+        self.newest_ms = -math.inf
         self._ended = False
         self._failure: Exception | None = None
         self.taken_ms = -math.inf  # when the last that was taken came
@@ -502,7 +502,7 @@ class Ahead:
         """Up to when all has been read; -inf if there is nothing to be taken."""
         if self._at == len(self._times):
             return -math.inf
-        return math.inf if self._ended else self._newest_ms
+        return math.inf if self._ended else self.newest_ms
 
     def read_on(self) -> None:
         """Read more if little is left."""
@@ -513,8 +513,8 @@ class Ahead:
         most = len(self._times) + PIECES_AHEAD
         try:
             for came_ms, piece in islice(self._pieces, PIECES_AHEAD):
-                self._newest_ms = max(self._newest_ms, came_ms)  # a clock was set back
-                self._times.append(self._newest_ms)
+                self.newest_ms = max(self.newest_ms, came_ms)  # a clock was set back
+                self._times.append(self.newest_ms)
                 self._read.append(piece)
         except Exception as error:  # noqa: BLE001 - raised after what was read before
             self._failure = error
@@ -600,6 +600,7 @@ class Replay(threading.Thread):
         self._pace = _Pace(self._start_ms, 0.0, 0.0)
         self._bringing = Bringing(clock)  # over what has been read and not handed over
         self._ahead: Ahead | None = None
+        self._ends_ms = self._reel.last_ms  # what was after it nobody knows
         self._lines: list[bytes] = []
         self._line_bytes = 0
         self._events: list[Event] = []
@@ -631,7 +632,8 @@ class Replay(threading.Thread):
         pace = self._pace
         if pace.speed == 0.0:
             return pace.log_ms
-        return pace.log_ms + (self._clock() - pace.clock_ms) * pace.speed
+        now_ms = pace.log_ms + (self._clock() - pace.clock_ms) * pace.speed
+        return min(now_ms, max(pace.log_ms, self._ends_ms))
 
     def pause(self) -> None:
         """Let its time stand."""
@@ -741,7 +743,7 @@ class Replay(threading.Thread):
         """Read on, and hand over what is due unless others do; when the next one comes, or None."""
         with self._bringing.working:
             self._bringing.check()
-            ahead.read_on()
+            self._read_on(ahead)
             if self._bringing.goes_on and not self._standing and self._is_enough(ahead):
                 return ahead.next_ms
             while (at_ms := ahead.next_ms) is not None:
@@ -749,11 +751,15 @@ class Replay(threading.Thread):
                 if not pieces:
                     break
                 self._take(pieces)
-                ahead.read_on()
+                self._read_on(ahead)
             self._hand_over()
             if at_ms is None:
                 ahead.end()
         return at_ms
+
+    def _read_on(self, ahead: Ahead) -> None:
+        ahead.read_on()
+        self._ends_ms = max(self._ends_ms, ahead.newest_ms)  # a clock was set back at its end
 
     def _due_ms(self, at_ms: float) -> float:
         """Up to when all is to be handed over now, if the next piece comes at `at_ms`."""

@@ -639,6 +639,23 @@ def test_at_the_end_it_waits_for_a_step_back(rec: Path) -> None:
     assert (102.0, "20000") in stage.heard()
 
 
+@pytest.mark.parametrize("speed", [1.0, 100.0])
+@pytest.mark.parametrize("options", [{}, {"again": False, "stay": True}])
+def test_its_time_ends_with_it(log: Path, speed: float, options: dict[str, bool]) -> None:
+    """The last picture stands: nobody knows that nothing happened afterwards."""
+    stage = Remote()
+    player = play(log, stage, start_s=18.0, speed=speed, **options)
+    over_s = 2.0 / speed
+    clock: list[float] = []
+    for second in (0.5, 1.5, 2.5):
+        stage.at(over_s + second, lambda: clock.append(player.now_ms()))
+    stage.at(over_s + 2.6, lambda: player.seek(player.now_ms() - 1000.0))
+    stage.at(over_s + 2.6, lambda: clock.append(player.now_ms()))
+    stage.at(over_s + 2.7, player.stop)
+    player.run()
+    assert clock == [at(20.0)] * 3 + [at(19.0)]
+
+
 def test_a_paused_demo_does_not_begin_again(log: Path) -> None:
     stage = Remote()
     player = play(log, stage, start_s=19.0)
