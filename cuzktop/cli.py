@@ -10,6 +10,7 @@ import argparse
 import gc
 import math
 import os
+import stat
 import sys
 import time
 from collections import deque
@@ -37,7 +38,7 @@ from cuzktop.settings import (
     Settings,
     Since,
 )
-from cuzktop.where import STDIN, Log, locate
+from cuzktop.where import STDIN, STDIN_FD, Log, locate
 
 if TYPE_CHECKING:
     from cuzktop.analysis.diagnosis import Measured
@@ -768,7 +769,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _screen(options: argparse.Namespace) -> int:
-    log = locate(options)
+    log = _by_lasting_name(locate(options))
     reason = _no_screen(log.path)
     if reason:
         options.fast = False
@@ -803,6 +804,20 @@ def _screen(options: argparse.Namespace) -> int:
         monotonic_s=time.monotonic,
         samples=make_samples,
     )
+
+
+def _by_lasting_name(log: Log) -> Log:
+    """A log that is our standard input, as `-` if it is a stream, as the file that it is if not.
+
+    `/dev/stdin` names whatever standard input is when it is opened: by then that is the terminal.
+    """
+    try:
+        status = os.fstat(STDIN_FD)
+        if not os.path.samestat(log.path.stat(), status):
+            return log
+    except OSError:  # no file, or standard input is closed
+        return log
+    return replace(log, path=log.path.resolve() if stat.S_ISREG(status.st_mode) else STDIN)
 
 
 def _no_screen(path: Path) -> str:

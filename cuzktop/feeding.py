@@ -113,7 +113,9 @@ class Feeding:
         if log.path == STDIN:
             return self._standard_input()
         if is_stream(log.path):
-            return self._stream(os.open(log.path, os.O_RDONLY), str(log.path))
+            # A FIFO that nobody writes into yet is waited for by its thread, not by the keys.
+            descriptor = os.open(log.path, os.O_RDONLY | os.O_NONBLOCK)
+            return self._stream(descriptor, str(log.path))
         return self._tail(settings, log)
 
     def _replay(self, settings: Settings, log: Log) -> LogSource:

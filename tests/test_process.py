@@ -196,10 +196,11 @@ def test_any_size_at_any_moment_down_to_one_cell_and_back(log: Path) -> None:
     assert b"Traceback" not in terminal.seen
 
 
-def test_a_log_in_a_pipe_presses_no_keys(log: Path) -> None:
+@pytest.mark.parametrize("name", ["-", "/dev/stdin", "/proc/self/fd/0"])
+def test_a_log_in_a_pipe_presses_no_keys(log: Path, name: str) -> None:
     """Lines that hold q, ? and Ctrl-C are a log's; the terminal's own q leaves."""
     reader, writer = os.pipe()
-    terminal = Terminal("-", keys="pipe", stdin=reader)
+    terminal = Terminal(name, keys="pipe", stdin=reader)
     os.close(reader)
     with os.fdopen(writer, "wb") as pipe:
         pipe.write(b"q\n?\n\x03\n" + log.read_bytes() + b"\nq\nq?\n")
@@ -212,6 +213,38 @@ def test_a_log_in_a_pipe_presses_no_keys(log: Path) -> None:
         terminal.read_until(b"this list")
         terminal.type(b"\x03")
         assert terminal.end() == 0
+
+
+def test_a_log_that_is_standard_input_is_followed_as_the_file_it_is(
+    log: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "growing.log"
+    path.write_bytes(log.read_bytes())
+    with path.open("rb") as opened:
+        terminal = Terminal("/dev/stdin", keys="file", stdin=opened.fileno())
+    terminal.read_until(SHOWN)
+    terminal.type(b"5")
+    with path.open("ab") as grown:
+        grown.write(b"what came later\n")
+    terminal.read_until(b"what came later")
+    terminal.type(b"q")
+    assert terminal.end() == 0
+    assert b"growing.log" in terminal.seen
+
+
+def test_a_fifo_is_waited_for_with_keys_that_work(log: Path, tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    terminal = Terminal(str(fifo))
+    terminal.read_until(b"nothing read yet")
+    terminal.type(b"?")
+    terminal.read_until(b"this list")
+    terminal.type(b"?")
+    fifo.write_bytes(log.read_bytes())
+    terminal.read_until(b"has ended")
+    terminal.type(b"q")
+    assert terminal.end() == 0
+    assert SHOWN in terminal.seen
 
 
 def test_standard_input_from_nowhere_takes_no_cpu(log: Path) -> None:
