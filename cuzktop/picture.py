@@ -128,6 +128,7 @@ class _Paced:
     """What is worked out anew once a second, however often there is a frame."""
 
     of: tuple[object, ...]  # what it must not outlive
+    made_of: tuple[float, int, float]  # the run's clock, how much was fed, the summary's clock
     at_ms: float
     until_ms: float
     gpus: Mapping[int, _OneGpu]
@@ -156,7 +157,7 @@ class Picture:
 
     A frame costs little more than what changed since the last one: what follows from lines alone
     is kept until others come (`_Told`), and what is an average or a history anyway is no older
-    than `pace_ms` (`_Paced`).
+    than `pace_ms` (`_Paced`). While the clock stands, all comes to be of that very moment.
     """
 
     def __init__(self, *, window_s: float = 60.0, pace_ms: float = 0.0) -> None:
@@ -189,12 +190,15 @@ class Picture:
         self._unplaced: frozenset[int] = frozenset()  # workers whose GPU isn't known, of several
         self._several = False  # locks have overlapped: it stays so when the GPUs rest
         self._paced: _Paced | None = None
+        self._fed = 0  # batches of events
+        self._shown = (math.nan, math.nan)  # the run's clock and the wall's in the last frame
         self.model = Model(self._finished, self._run_ended, keep_ms=1000.0 * self.window_s)
 
     # ------------------------------------------------------------ input
 
     def feed(self, events: Iterable[Event]) -> None:
         """Fold events of any source in."""
+        self._fed += 1
         log: list[Event] = []
         for event in events:
             if type(event) not in BESIDE:
@@ -324,11 +328,11 @@ class Picture:
         told = self._told
         if told is None:
             told = self._told = self._tell(run)
-            self._sum_up(run, told, now)
+        summed = self._sum_up(run, told, now)
         paced = self._pace(run, told, now, wall_ms, source)
         if self._place_rows(run, paced):
             told = self._told = self._tell(run)
-        summed = self._summed or self._sum_up(run, told, now)
+        self._shown = now, now if wall_ms is None else wall_ms
         self._had_timeline |= run.timeline_seen  # a daemon that starts again writes them again
         self._had_timing |= run.timing_seen
         return fr.Frame(
@@ -397,7 +401,8 @@ class Picture:
         summed = self._summed
         if summed is not None:
             few = self.pace_ms and self.finished - summed.of[1] < len(self.recent) * SUMMED_SHARE
-            if summed.of == of or (few and summed.at_ms <= now < summed.at_ms + SUMMED_MS):
+            early = summed.at_ms <= now < summed.at_ms + SUMMED_MS and now != self._shown[0]
+            if summed.of == of or (few and early):
                 return summed
         table = FewStages(reversed(self.recent))
         stages, means = table.figures()
@@ -423,8 +428,12 @@ class Picture:
         paced = self._paced
         of = (run.index, len(run.gpus), source.old, source.read_pct is None)
         moment_ms = now if wall_ms is None else wall_ms
+        summed = self._sum_up(run, told, now)
+        made_of = now, self._fed, summed.at_ms
         if paced is not None and paced.of == of and paced.at_ms <= moment_ms < paced.until_ms:
-            return paced
+            stands = moment_ms == self._shown[1]
+            if not stands or paced.made_of == made_of:
+                return paced
         start = now - self.window_s * 1000.0
         waiting = united(waiting_spans(run, now, start, told.unfinished), start, now)
         gpus = {
@@ -433,7 +442,6 @@ class Picture:
         }
         windows = [one.window for one in gpus.values() if one.window is not None]
         starved = [span for one in gpus.values() for span in one.starved]
-        summed = self._sum_up(run, told, now)
         span_ms = max((one.span_ms for one in windows), default=None)
         wave = waves_of(starved, summed.rhythm, span_ms=span_ms)
         measured = self._reconciled(gpus, now, wall_ms)
@@ -445,6 +453,7 @@ class Picture:
         older, jobs = self._jobs(run, now)
         self._paced = _Paced(
             of=of,
+            made_of=made_of,
             at_ms=moment_ms,
             until_ms=moment_ms + self.pace_ms,
             gpus=gpus,

@@ -159,6 +159,28 @@ def test_within_its_pace_a_picture_keeps_what_it_worked_out() -> None:
     assert later.gpus[0].window is not one.gpus[0].window
 
 
+@pytest.mark.parametrize("before_ms", [0.0, 500.0])
+def test_while_its_clock_stands_a_picture_comes_to_be_of_that_very_moment(
+    before_ms: float,
+) -> None:
+    """A recording that is over or paused: what is due in a second never will be."""
+    log = log_of("h200-two-gpus")[:400_000]
+    fresh, scanner = fed(log)
+    wall_ms = EPOCH_MS + fresh.model.run.clock
+    expected = fresh.frame(source=SOURCE, wall_ms=wall_ms)
+    paced, scanner = Picture(pace_ms=950.0), LogScanner()
+    paced.feed(scanner.feed(log[:-40_000]))
+    paced.frame(source=SOURCE, wall_ms=wall_ms - 60_000.0)
+    paced.feed(scanner.feed(log[-40_000:-4_000]))
+    paced.frame(source=SOURCE, wall_ms=wall_ms - before_ms)
+    paced.feed(scanner.feed(log[-4_000:]))
+    paced.frame(source=SOURCE, wall_ms=wall_ms)
+    last = paced.frame(source=SOURCE, wall_ms=wall_ms)
+    assert snapshot_document(last) == snapshot_document(expected)
+    again = paced.frame(source=SOURCE, wall_ms=wall_ms)
+    assert again.verdict is last.verdict
+
+
 # ---------------------------------------------------------------- the cards' readings
 
 
