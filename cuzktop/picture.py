@@ -968,7 +968,7 @@ def _job_row(job: Job, now: float) -> fr.JobRow:
     begun = job.seen if job.first_synth is None else job.first_synth
     until = now if job.ended is None else job.ended
     total = job.total
-    if total is None and None in by_index:
+    if total is None and None in by_index and not order:
         total = 1
     return fr.JobRow(
         job=job.id,

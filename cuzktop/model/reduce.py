@@ -657,8 +657,16 @@ class Model:
             spans.append(event.at_ms - partition.synth_start)
 
     def gpu_queued(self, event: ev.GpuQueued) -> None:
-        """GPU_QUEUE or CHAN_SEND."""
+        """GPU_QUEUE or CHAN_SEND.
+
+        A torn CHAN_SEND that has lost its partition looks like that of a proof in one piece. Of a
+        job with partitions it tells nothing.
+        """
         self._offset(event.at_ms)
+        if event.partition is None:
+            job = self.run.jobs.get(event.job)
+            if job is not None and job.has_partitions:
+                return
         partition = self._find(event.job, event.partition, ("queued",))
         if partition is None:
             partition = self._any(event.job, event.partition, ("queued", "synthesizing"))

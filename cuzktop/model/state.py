@@ -225,6 +225,12 @@ class Job:
         """Its partitions' states."""
         return {index: part.state for index, part in self.parts.items()} or self.past
 
+    @property
+    def has_partitions(self) -> bool:
+        """Whether it is known not to be proved in one piece."""
+        states = self.states()
+        return bool(states) and None not in states
+
     def put_away(self) -> None:
         """Keep no more than the states: partitions know their job, and both would stay too long."""
         self.past = self.states()

@@ -720,6 +720,21 @@ TIMELINE,29383,GPU_PICKUP,jobA,worker=1,partition=12
         assert 1 not in gpu["workers"] or gpu["gpu"] == 1
 
 
+def test_a_queued_partition_that_lost_its_number_is_no_proof_in_one_piece() -> None:
+    lines = b"""\
+TIMELINE,11500,SYNTH_START,porep-1000-1,partition=4
+TIMELINE,11502,SYNTH_START,porep-1000-1,partition=5
+TIMELINE,13099,SYNTH_END,porep-1000-1,partition=5,synth_ms=1597
+TIMELINE,13099,CHAN_SEND,porep-1000-1,CUZK_TIMING: async_dealloc_ms=18
+
+TIMELINE,13110,GPU_PICKUP,porep-1000-1,worker=0,partition=5
+"""
+    assert states(only_run(report(lines))) == {
+        ("porep-1000-1", 1, 4): "synthesizing",
+        ("porep-1000-1", 1, 5): "gpu",
+    }
+
+
 def test_a_block_without_bounds_teaches_nothing() -> None:
     lines = b"""\
 TIMELINE,55893,CHAN_SEND,job-1,partition=5
