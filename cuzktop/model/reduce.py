@@ -293,6 +293,16 @@ class Model:
         self._gpu(self._card(event.gpu)).workers.add(event.worker)
         self.attributor.locks.add(self._lock_of(event.worker))
 
+    def _learn_place(self, worker: int, label: int) -> None:
+        """A later line names the GPU of a worker, which may have been counted on another so far."""
+        run = self.run
+        if worker in run.worker_gpu:
+            return
+        run.worker_gpu[worker] = label
+        for gpu in run.gpus.values():
+            gpu.workers.discard(worker)
+        self._gpu(self._card(label)).workers.add(worker)
+
     def gpu_count(self, event: ev.GpuCount) -> None:
         """The daemon's GPUs."""
         self.run.gpu_numbers = event.gpus
@@ -360,7 +370,10 @@ class Model:
     def _place(self, partition: Partition, worker: int) -> Gpu:
         """The GPU that a worker's call is counted on: the partition's own, unless it's a guess."""
         gpu = self._gpu_of(worker)
-        guessed = worker not in self.run.worker_gpu and self.run.has_several_gpus
+        run = self.run
+        begun = partition.pickup is not None or partition.bracket_start is not None
+        one = begun or run.step_hi <= ONE_GPU_UNTIL  # what began before the log may be anywhere
+        guessed = worker not in run.worker_gpu and (run.has_several_gpus or not one)
         partition.gpu = None if guessed else gpu.number
         return gpu
 
@@ -813,9 +826,7 @@ class Model:
         """R1 or R2: names the worker's GPU."""
         at = self._wall(event.wall_us)
         run = self.run
-        if event.worker not in run.worker_gpu:
-            run.worker_gpu[event.worker] = event.gpu
-            self._gpu(self._card(event.gpu)).workers.add(event.worker)
+        self._learn_place(event.worker, event.gpu)
         partition = run.in_flight.get((event.job, event.partition))
         if partition is not None and partition.kind is None and event.kind is not None:
             partition.job.kind = event.kind
@@ -860,10 +871,8 @@ class Model:
     def prove_start_returned(self, event: ev.ProveStartReturned) -> None:
         """R4: printed also when the start call failed."""
         at = self._wall(event.wall_us)
-        run = self.run
-        if event.worker not in run.worker_gpu:
-            run.worker_gpu[event.worker] = event.gpu
-        call = run.last_worker_call.get(event.worker)
+        self._learn_place(event.worker, event.gpu)
+        call = self.run.last_worker_call.get(event.worker)
         if (
             call is not None
             and at is not None

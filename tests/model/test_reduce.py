@@ -735,6 +735,21 @@ TIMELINE,13110,GPU_PICKUP,porep-1000-1,worker=0,partition=5
     }
 
 
+def test_a_call_that_began_before_the_log_is_on_no_card_that_its_worker_is_not_on() -> None:
+    log = Log().clocked(100, "GPU_END", JOB, "worker=3,partition=7,gpu_ms=1383")
+    log.clocked(110, "GPU_PICKUP", JOB, "worker=3,partition=8")
+    log.say(
+        110,
+        "GPU worker picked up synthesized proof batched=false partitioned=true partition=Some(8)",
+        spans=span(JOB, 8, 3).replace("gpu=0", "gpu=1"),
+    )
+    log.clocked(111, "GPU_START", JOB, "worker=3,partition=8")
+    log.clocked(900, "GPU_END", JOB, "worker=3,partition=8,gpu_ms=789")
+    run = only_run(report(log.data))
+    assert {row["partition"]: row["gpu"] for row in run["partitions"]} == {7: None, 8: 1}
+    assert {gpu["gpu"]: gpu["workers"] for gpu in run["gpus"] if gpu["workers"]} == {1: [3]}
+
+
 def test_a_block_without_bounds_teaches_nothing() -> None:
     lines = b"""\
 TIMELINE,55893,CHAN_SEND,job-1,partition=5
