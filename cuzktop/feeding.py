@@ -18,6 +18,7 @@ from cuzktop.parse.scanner import LogScanner
 from cuzktop.picture import Picture
 from cuzktop.settings import EVERYTHING, Settings
 from cuzktop.sources.files import is_stream
+from cuzktop.sources.packed import PackedReader, is_packed
 from cuzktop.sources.sink import Singles
 from cuzktop.where import STDIN, Log
 
@@ -116,6 +117,14 @@ class Feeding:
             # A FIFO that nobody writes into yet is waited for by its thread, not by the keys.
             descriptor = os.open(log.path, os.O_RDONLY | os.O_NONBLOCK)
             return self._stream(descriptor, str(log.path))
+        if is_packed(log.path):
+            return PackedReader(
+                log.path,
+                self._junction,
+                self._emit,
+                clock=self._wall_ms,
+                on_end=lambda: self._progress(0, 0),
+            )
         return self._tail(settings, log)
 
     def _replay(self, settings: Settings, log: Log) -> LogSource:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cuzktop.errors import EXIT_OK
 from cuzktop.glance import Glance
 from cuzktop.settings import Settings
-from cuzktop.sources.files import holds_recording, is_stream, open_log
+from cuzktop.sources.files import holds_recording, is_stream, open_log, plain_size
 from cuzktop.where import STDIN, Log
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def run_live(
     if named and not recording:
         with open_log(path) as file:  # a file that can't be read is said before the screen
             age_ms = max(0.0, wall_ms() - os.fstat(file.fileno()).st_mtime * 1000.0)
-        if settings.since is None:
+            packed = plain_size(file) is None
+        if settings.since is None and not packed:
             glance = Glance(path, title, window_s=settings.window_s, wall_ms=wall_ms)
 
     from cuzktop.tui.app import CuzktopApp  # noqa: PLC0415 - the glance goes before it

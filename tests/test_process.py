@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import signal
@@ -230,6 +231,24 @@ def test_a_log_that_is_standard_input_is_followed_as_the_file_it_is(
     terminal.type(b"q")
     assert terminal.end() == 0
     assert b"growing.log" in terminal.seen
+
+
+@pytest.mark.parametrize(("left", "note"), [(1.0, b"doesn't grow"), (0.5, b"cannot read")])
+def test_a_compressed_log_shows_what_is_in_it(
+    log: Path, tmp_path: Path, left: float, note: bytes
+) -> None:
+    """And says that this is all, or that it is cut off."""
+    path = tmp_path / "old.log.gz"
+    packed = gzip.compress(log.read_bytes())
+    path.write_bytes(packed[: int(len(packed) * left)])
+    os.utime(path, (1.0, 1.0))
+    terminal = Terminal(str(path))
+    terminal.read_until(SHOWN)
+    terminal.resize(200, 60)
+    terminal.type(b"6")
+    terminal.read_until(note)
+    terminal.type(b"q")
+    assert terminal.end() == 0
 
 
 def test_a_fifo_is_waited_for_with_keys_that_work(log: Path, tmp_path: Path) -> None:
