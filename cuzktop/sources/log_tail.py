@@ -118,7 +118,7 @@ class Follower:
     def poll(self, now_ms: float) -> list[Piece]:
         """What is new since the last poll: bytes, in blocks, and what happened in between.
 
-        `now_ms` may come from any clock that only rises. Never raises OSError.
+        `now_ms` may come from any clock, also from one that is set back. Never raises OSError.
         """
         pieces: list[Piece] = []
         try:
@@ -226,7 +226,7 @@ class Follower:
     # ------------------------------------------------------------ the path
 
     def _is_time(self, now_ms: float) -> bool:
-        if self._checked_ms is not None and now_ms - self._checked_ms < PATH_CHECK_MS:
+        if self._checked_ms is not None and 0.0 <= now_ms - self._checked_ms < PATH_CHECK_MS:
             return False
         self._checked_ms = now_ms
         return True

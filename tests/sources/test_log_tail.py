@@ -225,6 +225,21 @@ def test_renamed_and_the_writer_reopens(path: Path, writers: Writers, scenes: Sc
     assert "is another file now" in scene.notes[-1]
 
 
+def test_renamed_after_the_clock_was_set_back(path: Path, writers: Writers, scenes: Scenes) -> None:
+    """By an hour, for one of which nobody would look at the path."""
+    writer = writers(path)
+    scene = scenes(path)
+    writer.write(3)
+    scene.poll(2)
+    scene.now_ms -= 3_600_000.0
+    scene.poll()
+    path.rename(path.with_suffix(".1"))
+    writer.reopen()
+    writer.write(2)
+    scene.poll(after_ms=PATH_CHECK_MS)
+    assert scene.lines == writer.lines
+
+
 def test_renamed_with_much_unread(path: Path, writers: Writers, scenes: Scenes) -> None:
     writer, scene = writers(path), scenes(path)
     scene.poll()
