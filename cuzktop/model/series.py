@@ -317,7 +317,8 @@ class _Sums:
         first = max(bisect_right(at, start_ms), len(at) - KEEP_READINGS)
         last = max(first, bisect_right(at, end_ms))
         across = list(self._across(start_ms, end_ms, first, last))
-        count = last - first + sum(1 for index, _ in across if index >= last)
+        beyond = [index for index, _ in across if index >= last]
+        count = last - first + len(beyond)
         means = []
         for areas, known in self._figures:
             area, ms = areas[last] - areas[first], known[last] - known[first]
@@ -326,13 +327,13 @@ class _Sums:
                 ms += share * (known[index + 1] - known[index])
             means.append(area / ms if ms > 0.0 else None)
         util, power, copies = means
-        sources = self._sources[first : first + count]
+        sources = (self._sources[index] for index in chain(range(first, last), beyond))
         return (
             util,
             power,
             count,
             next((source for source in sources if source is not None), None),
-            self._reach_ms(start_ms, end_ms, first, last, first + count) if count else 0.0,
+            self._reach_ms(start_ms, end_ms, first, last, beyond) if count else 0.0,
             copies,
         )
 
@@ -351,22 +352,26 @@ class _Sums:
             if outside > 0.0:
                 yield index, -outside / covered[index]
         for index in range(last, len(at)):
-            inside = end_ms - max(start_ms, at[index] - covered[index])
-            if inside <= 0.0:
+            if at[index] - self._longest_ms >= end_ms:
                 break
-            yield index, inside / covered[index]
+            inside = end_ms - max(start_ms, at[index] - covered[index])
+            if inside > 0.0:
+                yield index, inside / covered[index]
 
-    def _reach_ms(self, start_ms: float, end_ms: float, first: int, last: int, stop: int) -> float:
-        """How long the readings from `first` go along with a span; those from `last` end after it.
+    def _reach_ms(
+        self, start_ms: float, end_ms: float, first: int, last: int, beyond: Sequence[int]
+    ) -> float:
+        """How long the readings from `first` to `last`, and those `beyond`, go along with a span.
 
-        `stop` is the first that doesn't touch it any more.
+        Those end after it.
         """
         at, reach = self._at, self._reach
-        newest = at[stop - 1]
-        reach_ms = min(end_ms, newest) - max(start_ms, newest - self._covered[stop - 1])
+        newest = beyond[-1] if beyond else last - 1
+        since = max(start_ms, at[newest] - self._covered[newest])
+        reach_ms = min(end_ms, at[newest]) - since
         if last > first:
             reach_ms += reach[last - 1] - reach[first]
-            if stop > last:
+            if beyond:
                 reach_ms += min(end_ms - at[last - 1], LONGEST_PAUSE_MS)
         return reach_ms
 

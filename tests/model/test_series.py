@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cuzktop.events import GpuSampled
@@ -129,6 +129,7 @@ figures = st.one_of(st.none(), st.integers(0, 100))
     st.integers(0, 60),
     st.integers(0, 60),
 )
+@example([(2, 1, None, None), (0, 2, None, 0)], 0, 1)  # a later one that began earlier
 def test_means_of_any_span_are_those_of_the_readings_in_it(
     read: list[tuple[int, int, int | None, int | None]], start_s: int, length_s: int
 ) -> None:
