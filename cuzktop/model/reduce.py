@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from cuzktop import events as ev
+from cuzktop.dataclass import NamedTuple
 from cuzktop.model.attribution import Attributor
 from cuzktop.model.kinds import C1, C2, C3, C4, C6, C7, C8, C9, C10, C11
 from cuzktop.model.state import (
@@ -49,6 +50,19 @@ Finished = Callable[[Run, Partition], None]
 RunEnded = Callable[[Run], None]
 
 
+class Unnamed(NamedTuple):
+    """The failure of a proof in one piece whose line doesn't say which: it is one of these."""
+
+    event: ev.PartitionFailed
+    at_ms: float
+    seq: int  # its place among the anonymous lines
+    candidates: list[Partition]
+
+    def left(self) -> list[Partition]:
+        """Those that nothing else became of since."""
+        return [one for one in self.candidates if one.state == "gpu"]
+
+
 class Model:
     """All that is known, from one owner's hand.
 
@@ -81,6 +95,7 @@ class Model:
         self._ended_monos: list[Job] = []  # proofs in one piece whose completion is not said yet
         self._undispatched: list[Job] = []
         self._loading: list[Job] = []  # dequeued, their partitions not known yet
+        self._unnamed: list[Unnamed] = []
 
     # ------------------------------------------------------------ entry
 
@@ -118,6 +133,7 @@ class Model:
 
     def finish(self) -> None:
         """The log is at its end and no more will come: settle what has ended."""
+        self._name_failures(at_end=True)
         self.attributor.flush()
         refused = self.attributor.effort.refused
         if refused:
@@ -215,10 +231,12 @@ class Model:
         self._ended_monos.clear()
         self._undispatched.clear()
         self._loading.clear()
+        self._unnamed.clear()
 
     def _end_run(self) -> None:
         """The daemon went away: what was in flight is lost."""
         run = self.run
+        self._name_failures(at_end=True)
         for gpu in run.gpus.values():
             for call in list(gpu.open_calls.values()):
                 self._close(call, run.clock, failed=True)
@@ -606,6 +624,8 @@ class Model:
         call = partition.call
         if call is None or call.settled:
             self._finish(partition)
+        if self._unnamed:
+            self._name_failures()
 
     def _finish(self, partition: Partition) -> None:
         """Nothing more will change about a partition: its call and all its lines can go."""
@@ -783,12 +803,12 @@ class Model:
             self._close(call, float(event.at_ms), failed=False)
         self._end_partition(partition, "done")
 
-    def _close(self, call: Call, at: float, *, failed: bool) -> None:
+    def _close(self, call: Call, at: float, *, failed: bool, seq: int | None = None) -> None:
         if call.end is not None:
             return
         call.end = at
         call.failed = failed
-        call.end_seq = self.attributor.sequence()
+        call.end_seq = self.attributor.sequence() if seq is None else seq
         gpu = self.run.gpus.get(call.gpu or 0)
         if gpu is not None:
             gpu.open_calls.pop(id(call), None)
@@ -940,22 +960,49 @@ class Model:
                 elif partition is not None and partition.state in FINAL:
                     partition = None
             self._fail_job(job, event.text, skips=event.fails_job)
-        else:  # a proof in one piece, unnamed: the one that has been at it longest
-            for candidate in run.in_flight.values():
-                if candidate.index is None and candidate.state in states:
-                    partition = candidate
-                    self._fail_job(candidate.job, event.text, skips=event.fails_job)
-                    break
-        if partition is None:
-            return
-        self._work_until(partition, when)
+        else:  # a proof in one piece
+            candidates = [
+                one for one in run.in_flight.values() if one.index is None and one.state in states
+            ]
+            if event.stage == "gpu" and len(candidates) > 1:
+                seq = self.attributor.sequence()
+                self._unnamed.append(Unnamed(event, when, seq, candidates))
+                self._name_failures()
+                return
+            if candidates:
+                partition = candidates[0]  # the one that has been at it longest
+                self._fail_job(partition.job, event.text, skips=event.fails_job)
+        if partition is not None:
+            self._fail(partition, event, when)
+
+    def _fail(
+        self, partition: Partition, event: ev.PartitionFailed, at_ms: float, seq: int | None = None
+    ) -> None:
+        """It failed at `at_ms`, its line at the place `seq` among the anonymous ones, or here."""
+        self._work_until(partition, at_ms)
         call = partition.call
         if call is not None:
-            closed = when
             if not event.fails_job and call.returned is not None:
-                closed = call.returned
-            self._close(call, closed, failed=True)
+                at_ms = call.returned
+            self._close(call, at_ms, failed=True, seq=seq)
         self._end_partition(partition, "failed")
+
+    def _name_failures(self, *, at_end: bool = False) -> None:
+        """Tell whose the unnamed failures are: all others that were under way went on and ended.
+
+        Where several are left when there are no more lines, those that had been at it longest.
+        """
+        while self._unnamed:
+            failure = min(self._unnamed, key=lambda one: len(one.left()))
+            if len(failure.left()) > 1:
+                everyone = {id(one) for other in self._unnamed for one in other.left()}
+                if not at_end and len(everyone) > len(self._unnamed):
+                    return
+                failure = self._unnamed[0]
+            self._unnamed.remove(failure)
+            for partition in failure.left()[:1]:
+                self._fail_job(partition.job, failure.event.text, skips=failure.event.fails_job)
+                self._fail(partition, failure.event, failure.at_ms, failure.seq)
 
     def partition_skipped(self, event: ev.PartitionSkipped) -> None:
         """Its job had failed: it is not proved, or its result is thrown away."""

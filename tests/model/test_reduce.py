@@ -304,6 +304,54 @@ def test_a_failed_proof_in_one_piece_may_be_nameless() -> None:
     assert proofs(run) == (0, 1, 0, 0)
 
 
+POSTS = [f"wnpost-1000-{number}-[12 255 3 4 5 6 7 8]" for number in range(3)]
+
+
+def proving_posts(count: int) -> Log:
+    """So many proofs in one piece, each with a worker and a card of its own."""
+    log = Log().start(workers=tuple(range(count)))
+    for worker, job in enumerate(POSTS[:count]):
+        at = 100 + 10 * worker
+        log.enqueued(at, job, "winning-post").clocked(at, "SYNTH_START", job, "kind=winning-post")
+        log.clocked(at + 5, "SYNTH_END", job, "synth_ms=5")
+    for worker, job in enumerate(POSTS[:count]):
+        for event in ("GPU_PICKUP", "GPU_START"):
+            log.clocked(1000 + worker, event, job, f"worker={worker}")
+    return log
+
+
+def nameless_failure(log: Log, at_ms: float) -> Log:
+    return log.say(at_ms, "GPU proving failed error=MalformedProof", "ERROR")
+
+
+@pytest.mark.parametrize("failed", [0, 1, 2])
+def test_a_nameless_failure_is_that_of_the_proof_which_does_not_end(failed: int) -> None:
+    """Nothing else tells which of several proofs in one piece it was."""
+    log = nameless_failure(proving_posts(3), 3000)
+    for worker, job in enumerate(POSTS):
+        if worker != failed:
+            end = 4000 + 10 * worker
+            log.clocked(end, "GPU_END", job, f"worker={worker},gpu_ms={end - 1001 - worker}")
+    rows = by_key(only_run(report(log.data)))
+    for worker, job in enumerate(POSTS):
+        row = rows[job, 1, None]
+        assert row["state"] == ("failed" if worker == failed else "done")
+        assert row["bracket_end_ms"] == (None if worker == failed else 4000 + 10 * worker)
+    assert only_run(report(log.data))["proofs"]["failed"] == 1
+
+
+def test_as_many_nameless_failures_as_proofs_under_way_are_all_of_theirs() -> None:
+    log = nameless_failure(nameless_failure(proving_posts(2), 3000), 3100)
+    assert set(states(only_run(report(log.data))).values()) == {"failed"}
+
+
+def test_a_nameless_failure_at_the_log_s_end_counts_as_one() -> None:
+    """Which of those still under way it was can't be told: the one longest at it is taken."""
+    run = only_run(report(nameless_failure(proving_posts(2), 3000).data))
+    assert states(run) == {(POSTS[0], 1, None): "failed", (POSTS[1], 1, None): "gpu"}
+    assert proofs(run)[1:] == (1, 1, 0)
+
+
 def test_a_self_check_takes_a_completed_proof_back() -> None:
     log = Log().start()
     for job, at_ms in ((JOB, 50), (OTHER, 60)):
