@@ -84,7 +84,7 @@ def _guarded(words: list[str]) -> int:
         if sys.stdout is None:
             message = "standard output is closed"
             raise UsageError(message, hint="send it to a terminal, a file or a pipe")  # noqa: TRY301
-        return _run(words)
+        return _written(_run(words))
     except CuzktopError as error:
         _say(str(error))
         return error.exit_code
@@ -105,6 +105,12 @@ def _guarded(words: list[str]) -> int:
             " CUZKTOP_DEBUG=1 shows where"
         )
         return EXIT_INTERNAL
+
+
+def _written(status: int) -> int:
+    """The same, when all output is out: what can't be written shows here, not at the very end."""
+    sys.stdout.flush()
+    return status
 
 
 def _print_json(document: dict[str, object]) -> None:
@@ -699,7 +705,6 @@ def _diff(options: argparse.Namespace) -> int:
         _print_json(diff_document(comparison))
     else:
         sys.stdout.write(diff_text(comparison, **_look(options, sys.stdout)))
-    sys.stdout.flush()
     return status
 
 
@@ -761,7 +766,6 @@ def _doctor(options: argparse.Namespace) -> int:
         _print_json(doctor_document(checks))
     else:
         sys.stdout.write(doctor_text(checks, **_look(options, sys.stdout)))
-    sys.stdout.flush()
     return int(failed(checks))
 
 

@@ -396,7 +396,9 @@ def test_a_recording_stands_beside_the_log(log: Path, capsys: Written) -> None:
 
 
 def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[bytes]:
-    """The command as a process."""
+    """The command as a process, whose output is buffered as it is for its users."""
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    options = {"env": buffered, **options}
     return subprocess.run(  # type: ignore[call-overload, no-any-return] # noqa: PLW1510
         [*COMMAND, *arguments], cwd=ROOT, timeout=30, stderr=subprocess.PIPE, **options
     )
@@ -443,7 +445,15 @@ def test_ctrl_c_ends_quietly_with_130(log: Path) -> None:
 @pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize(
     "words",
-    ["report --json --demo", "snapshot --demo", "--list-demos", "--help", "--version", "trace -h"],
+    [
+        "report --json --demo",
+        "snapshot --demo",
+        "--list-demos",
+        "doctor",
+        "--help",
+        "--version",
+        "trace -h",
+    ],
 )
 def test_a_full_disk_is_one_line(words: str) -> None:
     with FULL.open("wb") as full:
