@@ -35,10 +35,11 @@ from cuzktop.settings import (
     EVERYTHING,
     START_BACK_BYTES,
     START_BACK_MS,
+    STDIN_FD,
     Settings,
     Since,
 )
-from cuzktop.where import STDIN, STDIN_FD, Log, locate
+from cuzktop.where import STDIN, Log, locate
 
 if TYPE_CHECKING:
     from cuzktop.analysis.diagnosis import Measured

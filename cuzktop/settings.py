@@ -14,6 +14,7 @@ MAX_LINE_BYTES = 64 * 1024  # the longest known line is 550 bytes; beyond this i
 START_BACK_MS = 10 * 60 * 1000  # a snapshot reads at least this much
 START_BACK_BYTES = 64 * 1024 * 1024  # and at most this much
 LOG_POLL_S = 0.25  # 4 Hz, whatever the screen's rate
+STDIN_FD = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from cuzktop.errors import SourceUnreadableError, UsageError
 from cuzktop.settings import Since
 
 STDIN = Path("-")
-STDIN_FD = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

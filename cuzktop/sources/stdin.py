@@ -9,11 +9,9 @@ import threading
 from collections.abc import Callable, Sequence
 
 from cuzktop.events import Event, SourceNote
-from cuzktop.settings import READ_BLOCK_BYTES
+from cuzktop.settings import READ_BLOCK_BYTES, STDIN_FD
 from cuzktop.sources.files import LogParser
 from cuzktop.sources.silence import IDLE_MS, Silence
-
-STDIN_FD = 0
 
 
 class StreamReader(threading.Thread):
