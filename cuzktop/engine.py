@@ -192,7 +192,7 @@ class Engine(threading.Thread):
         counts = self._counts
         wall_ms = self._clock()
         grows = counts.bytes != self._bytes
-        if counts.bytes != self._bytes and not self._filling:
+        if grows and not self._filling:
             self._bytes = counts.bytes
             self._grown_ms = max(self._grown_ms, wall_ms)
             self._seen_growing = True

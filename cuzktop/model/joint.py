@@ -695,8 +695,7 @@ def _written(options: Iterable[Sequence[Option]], frontier: int) -> dict[Line, W
         for option in some:
             for line, window in zip(option.lines, option.due, strict=True):
                 if line is not None and window is not None and line.seq < frontier:
-                    lo, hi = due.get(line, window)
-                    due[line] = (min(lo, window[0]), max(hi, window[1]))
+                    due[line] = _united(window, due.get(line))
     lines = sorted(due, key=lambda line: line.seq)
     after: list[float] = []
     newest = -math.inf

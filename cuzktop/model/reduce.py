@@ -231,7 +231,6 @@ class Model:
         self._ended_monos.clear()
         self._undispatched.clear()
         self._loading.clear()
-        self._unnamed.clear()
 
     def _end_run(self) -> None:
         """The daemon went away: what was in flight is lost."""
