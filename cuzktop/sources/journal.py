@@ -13,17 +13,16 @@ import os
 import re
 import selectors
 import subprocess
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from cuzktop.dataclass import NamedTuple
 from cuzktop.errors import SourceUnreadableError
-from cuzktop.events import Event, SourceNote
 from cuzktop.parse.prefix import unwrap
 from cuzktop.settings import READ_BLOCK_BYTES
 from cuzktop.sources.files import LogParser
+from cuzktop.sources.log_reader import Emit, LogReader
 
 PROGRAM: Final = "journalctl"
 FORMATS: Final = ("short-iso-precise", "short-iso", "cat")
@@ -245,8 +244,8 @@ def _unreadable(why: Trouble) -> SourceUnreadableError:
 # ---------------------------------------------------------------- thread
 
 
-class JournalReader(threading.Thread):
-    """Follows a unit's journal and gives its lines to `parser`; a daemon thread.
+class JournalReader(LogReader):
+    """Follows a unit's journal and gives its lines to `parser`.
 
     It begins with the last `lines`. A journalctl that ends is started again where it stopped, so
     that no line is lost or comes twice. `clock` gives wall-clock ms; notes say what is wrong and
@@ -257,7 +256,7 @@ class JournalReader(threading.Thread):
         self,
         unit: str,
         parser: LogParser,
-        emit: Callable[[Sequence[Event]], object],
+        emit: Emit,
         *,
         clock: Callable[[], float],
         user: bool = False,
@@ -266,11 +265,8 @@ class JournalReader(threading.Thread):
         retry_s: float = FIRST_RETRY_S,
     ) -> None:
         """Start nothing yet; `user` is for a unit of the user's own service manager."""
-        super().__init__(name="journal", daemon=True)
+        super().__init__("journal", "the journal", parser, emit, clock)
         self._unit = unit
-        self._parser = parser
-        self._emit = emit
-        self._clock = clock
         self._user = user
         self._lines = lines
         self._since_s = since_s
@@ -279,37 +275,31 @@ class JournalReader(threading.Thread):
         self._some = False  # a line has come
         self._place = _Place()
         self._noted = ""
-        self._stopped = threading.Event()
         self._journalctl: _Journalctl | None = None
 
     def stop(self) -> None:
         """End the thread, and journalctl, soon."""
-        self._stopped.set()
+        super().stop()
         running = self._journalctl
         if running is not None:
             running.stop()
 
-    def run(self) -> None:
-        """Read until told to stop."""
+    def _read_all(self) -> None:
         retry_s = self._first_retry_s
-        try:
-            while not self._stopped.is_set():
-                form, some = self._form, self._some
-                self._some = False
-                why = self._follow()
-                if self._stopped.is_set():
-                    return
-                if self._form != form:
-                    continue  # this journalctl is older: at once with a form that it knows
-                retry_s = self._first_retry_s if self._some else retry_s
-                self._some = self._some or some
-                self._note("error" if not self._some else "warning", why)
-                if self._stopped.wait(retry_s):
-                    return
-                retry_s = min(2.0 * retry_s, LAST_RETRY_S)
-        except Exception as error:  # noqa: BLE001 - the thread ends here; the screen goes on
-            text = f"reading the journal stopped: {type(error).__name__}: {error}"
-            self._emit([SourceNote(self._clock(), "error", text)])
+        while not self._stopped.is_set():
+            form, some = self._form, self._some
+            self._some = False
+            why = self._follow()
+            if self._stopped.is_set():
+                return
+            if self._form != form:
+                continue  # this journalctl is older: at once with a form that it knows
+            retry_s = self._first_retry_s if self._some else retry_s
+            self._some = self._some or some
+            self._note("error" if not self._some else "warning", why)
+            if self._stopped.wait(retry_s):
+                return
+            retry_s = min(2.0 * retry_s, LAST_RETRY_S)
 
     def _command(self) -> list[str]:
         place, form = self._place, FORMATS[self._form]
@@ -355,20 +345,16 @@ class JournalReader(threading.Thread):
         if not lines:
             return
         if self._place.begin_anew():
-            self._emit_some(self._parser.cut())
+            self._pass_on(self._parser.cut())
         self._some = True
         self._place.remember(lines)
-        self._emit_some(self._parser.feed(lines))
+        self._pass_on(self._parser.feed(lines))
         self._take_back_note()
 
     def _take_back_note(self) -> None:
         if self._noted:
             self._noted = ""
-            self._emit([SourceNote(self._clock(), "info", f"reading the journal of {self._unit}")])
-
-    def _emit_some(self, events: Sequence[Event]) -> None:
-        if events:
-            self._emit(events)
+            self._say("info", f"reading the journal of {self._unit}")
 
     def _look(self, journalctl: _Journalctl, began_ms: float) -> None:
         """Nothing came for a while: is something wrong?"""
@@ -387,7 +373,7 @@ class JournalReader(threading.Thread):
         text = f"journal of {self._unit}: {why}"
         if text != self._noted:
             self._noted = text
-            self._emit([SourceNote(self._clock(), level, text)])
+            self._say(level, text)
 
 
 class _Place:

@@ -13,16 +13,16 @@ import os
 import stat
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from cuzktop.bell import End
 from cuzktop.dataclass import NamedTuple
 from cuzktop.events import Event, SourceNote
 from cuzktop.settings import LOG_POLL_S, READ_BLOCK_BYTES, START_BACK_BYTES, START_BACK_MS, Since
 from cuzktop.sources.bringing import Bringing
 from cuzktop.sources.files import LogParser, find_start, unreadable
+from cuzktop.sources.log_reader import Emit, LogReader
 from cuzktop.sources.silence import Silence
 from cuzktop.sources.since import find_since
 
@@ -36,7 +36,6 @@ SKIMMED_POLL_S = 1.05  # as often as the path is looked at, while somebody skims
 PATH_CHECK_MS = 1000.0  # the path is looked at this often, the open file at every poll
 KEEP_WAITING = 8  # empty files, if a log is rotated daily and its writer is never told
 
-Emit = Callable[[Sequence[Event]], object]
 Tell = Callable[[str, str], object]
 """Called with a note's level and text."""
 
@@ -375,8 +374,8 @@ def _identity(file: BinaryIO) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-class LogTail(threading.Thread):
-    """A daemon thread that reads a growing log, hands it to the parser, and emits the events.
+class LogTail(LogReader):
+    """Reads a growing log, hands it to the parser, and emits the events.
 
     It ends by `stop`, and only by it: what goes wrong becomes a SourceNote.
     """
@@ -408,14 +407,10 @@ class LogTail(threading.Thread):
         came for two seconds; it is taken back when something does. While `at_once` says so, what
         is read is handed on when it is, and not left for `bring`.
         """
-        super().__init__(name="log-tail", daemon=True)
+        super().__init__("log-tail", "the log", parser, emit, clock)
         self.caught_up = False  # the log's end was reached once
         self._follower = Follower(path, back_ms=back_ms, max_bytes=max_bytes, since=since)
         self._before = before
-        self._parser = parser
-        self._emit = emit
-        self._clock = clock
-        self._stopped = End()
         self._wait = wait or self._stopped.wait
         self._poll_s = poll_s
         self._on_progress = on_progress
@@ -424,10 +419,6 @@ class LogTail(threading.Thread):
         self._bringing = Bringing(clock)
         self._read: deque[Piece] = deque()  # and not handed on yet
         self._polling = threading.Lock()  # held by who reads
-
-    def stop(self) -> None:
-        """End the thread soon."""
-        self._stopped.set()
 
     def bring(self) -> None:
         """Hand on what has come, if nothing else goes on; any thread may ask, and waits for none.
@@ -477,8 +468,7 @@ class LogTail(threading.Thread):
                 events += self._parser.cut()
             events.append(SourceNote(now_ms, piece.level, piece.text))
         events += self._silence.ends(now_ms) if pieces else self._silence.lasts(now_ms)
-        if events:
-            self._emit(events)
+        self._pass_on(events)
 
     def _read_before(self) -> None:
         """Read the rotated predecessors, if they were asked for.
@@ -491,14 +481,9 @@ class LogTail(threading.Thread):
             if not isinstance(piece, bytes):
                 self._say(piece.level, piece.text)
         for block in self._before(self._say):
-            events = self._parser.feed(block)
-            if events:
-                self._emit(events)
+            self._pass_on(self._parser.feed(block))
             if self._stopped.is_set():
                 return
-
-    def _say(self, level: str, text: str) -> None:
-        self._emit([SourceNote(self._clock(), level, text)])
 
     def _tell_progress(self) -> None:
         follower = self._follower
@@ -507,17 +492,13 @@ class LogTail(threading.Thread):
         if self._on_progress is not None:
             self._on_progress(min(read, total), total)
 
-    def run(self) -> None:
-        """Poll until told to stop."""
-        try:
-            self._read_before()
-            while not self._stopped.is_set():
-                if not self.step() and self._wait(self._rest_s()):
-                    break
-        except Exception as error:  # noqa: BLE001 - the thread ends here; the screen goes on
-            text = f"reading the log stopped: {type(error).__name__}: {error}"
-            self._emit([SourceNote(self._clock(), "error", text)])
-        finally:
-            self._bringing.end()
-            with self._polling:
-                self._follower.close()
+    def _read_all(self) -> None:
+        self._read_before()
+        while not self._stopped.is_set():
+            if not self.step() and self._wait(self._rest_s()):
+                break
+
+    def _close(self) -> None:
+        self._bringing.end()
+        with self._polling:
+            self._follower.close()

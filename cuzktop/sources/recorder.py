@@ -21,6 +21,7 @@ from cuzktop.events import (
     SourceNote,
 )
 from cuzktop.sources.files import LogParser, holds_recording, is_stream, unreadable
+from cuzktop.sources.log_reader import Emit
 from cuzktop.sources.recording import (
     DEFAULT_MAX_BYTES,
     Recorded,
@@ -32,7 +33,6 @@ from cuzktop.sources.sink import EventSink, Singles
 STATUS_S = 60.0
 LOOK_S = 0.5  # a signal, the end of the log and a full disk are seen this soon
 
-Emit = Callable[[Sequence[Event]], object]
 _RECORDED: Final = frozenset({GpuSampled, GpuSamplerNote, HostSampled, SourceNote})
 
 # ---------------------------------------------------------------- beside what runs anyway
