@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
@@ -17,8 +16,8 @@ from cuzktop.logbook import LogBook
 from cuzktop.parse.scanner import LogScanner
 from cuzktop.picture import Picture
 from cuzktop.settings import EVERYTHING, Settings
-from cuzktop.sources.files import is_stream
-from cuzktop.sources.packed import PackedReader, is_packed
+from cuzktop.sources.files import FileKind, open_stream
+from cuzktop.sources.packed import PackedReader
 from cuzktop.sources.sink import Singles
 from cuzktop.where import STDIN, Log
 
@@ -54,7 +53,7 @@ class Feeding:
         *,
         title: str,
         interval_s: float,
-        is_recording: bool,
+        kind: FileKind | None,
         status: str | None,
         wall_ms: Callable[[], float],
         monotonic_s: Callable[[], float],
@@ -64,8 +63,10 @@ class Feeding:
     ) -> None:
         """Put them together. Raises SourceUnreadableError for a log that can't be read.
 
-        `status` is the address of the daemon's status server, if there is one; `age_ms` how long
-        ago a plain log was written, None for others; `glance` has the first picture of it.
+        `kind` is what look_at found the log to be, None for what is no file of the user's: the
+        journal, standard input, a demo. `status` is the address of the daemon's status server, if
+        there is one; `age_ms` how long ago a log file was written, None for others; `glance` has
+        the first picture of it.
         """
         self._settings, self._log = settings, log
         self._wall_ms, self._monotonic_s = wall_ms, monotonic_s
@@ -75,7 +76,7 @@ class Feeding:
         self._picture = Picture(window_s=settings.window_s, pace_ms=PACE_MS)
         self._inbox = Inbox(self._picture)
         self._picture.book = self._scanner.book = LogBook()
-        self._played = settings.demo is not None or is_recording
+        self._played = settings.demo is not None or kind == "recording"
         self._status = None if self._played else status
         self._clock = wall_ms
         self._junction = Junction(self._scanner)
@@ -90,7 +91,7 @@ class Feeding:
         if log.unsure:
             self._inbox.lay_beside([SourceNote(wall_ms(), "warning", log.note)])
         self._bring: Callable[[], object] = lambda: None
-        self._source = self._source_of(settings, log)
+        self._source = self._source_of(settings, log, kind)
         self._engine = Engine(
             self._picture,
             self._inbox,
@@ -106,18 +107,17 @@ class Feeding:
         )
         self.set_interval = self._engine.set_interval
 
-    def _source_of(self, settings: Settings, log: Log) -> LogSource:
+    def _source_of(self, settings: Settings, log: Log, kind: FileKind | None) -> LogSource:
         if self._played:
             return self._replay(settings, log)
         if log.unit is not None:
             return self._journal(settings, log.unit, user=log.user_unit)
         if log.path == STDIN:
             return self._standard_input()
-        if is_stream(log.path):
+        if kind == "stream":
             # A FIFO that nobody writes into yet is waited for by its thread, not by the keys.
-            descriptor = os.open(log.path, os.O_RDONLY | os.O_NONBLOCK)
-            return self._stream(descriptor, str(log.path))
-        if is_packed(log.path):
+            return self._stream(open_stream(log.path, wait=False), str(log.path))
+        if kind == "packed":
             return PackedReader(
                 log.path,
                 self._junction,

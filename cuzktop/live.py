@@ -6,14 +6,13 @@ What stands behind the screen is loaded after its first picture where nothing sp
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from cuzktop.errors import EXIT_OK
 from cuzktop.glance import Glance
 from cuzktop.settings import Settings
-from cuzktop.sources.files import holds_recording, is_stream, open_log, plain_size
+from cuzktop.sources.files import FileKind, look_at
 from cuzktop.where import STDIN, Log
 
 if TYPE_CHECKING:
@@ -40,15 +39,14 @@ def run_live(
     gc.set_threshold(YOUNG_OBJECTS, 10, 10)
     path = log.path
     title = log.name if settings.demo is None else f"demo {settings.demo or path.parent.name}"
-    named = settings.demo is None and not log.is_journal and path != STDIN and not is_stream(path)
-    recording = named and holds_recording(path)
+    kind: FileKind | None = None
     age_ms: float | None = None
     glance: Glance | None = None
-    if named and not recording:
-        with open_log(path) as file:  # a file that can't be read is said before the screen
-            age_ms = max(0.0, wall_ms() - os.fstat(file.fileno()).st_mtime * 1000.0)
-            packed = plain_size(file) is None
-        if settings.since is None and not packed:
+    if settings.demo is None and not log.is_journal and path != STDIN:
+        kind, written_ms = look_at(path)  # a file that can't be read is said before the screen
+        if kind in ("plain", "packed"):
+            age_ms = max(0.0, wall_ms() - written_ms)
+        if kind == "plain" and settings.since is None:
             glance = Glance(path, title, window_s=settings.window_s, wall_ms=wall_ms)
 
     from cuzktop.tui.app import CuzktopApp  # noqa: PLC0415 - the glance goes before it
@@ -66,7 +64,7 @@ def run_live(
             app.publish,
             title=title,
             interval_s=app.interval_s,
-            is_recording=recording,
+            kind=kind,
             status=status,
             wall_ms=wall_ms,
             monotonic_s=monotonic_s,

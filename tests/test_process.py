@@ -266,6 +266,19 @@ def test_a_fifo_is_waited_for_with_keys_that_work(log: Path, tmp_path: Path) -> 
     assert SHOWN in terminal.seen
 
 
+def test_a_device_is_refused_before_the_screen(tmp_path: Path) -> None:
+    """Some do something when they are only opened, and others never end."""
+    terminal = Terminal("/dev/zero")
+    assert terminal.end() == 2
+    assert b"cuzktop: cannot read /dev/zero: is a device: name a log file" in terminal.seen
+    assert SHOWN not in terminal.seen
+    command = [sys.executable, "-m", "cuzktop", "record", str(tmp_path / "r"), "--log", "/dev/zero"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, timeout=60)
+    assert ended.returncode == 2
+    assert ended.stderr == b"cuzktop: cannot read /dev/zero: is a device: name a log file\n"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_standard_input_from_nowhere_takes_no_cpu(log: Path) -> None:
     terminal = Terminal(str(log), keys="null")
     terminal.read_until(SHOWN)

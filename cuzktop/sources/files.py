@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import errno
 import io
+import math
 import os
 import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol, cast
 
 from cuzktop.errors import SourceUnreadableError
 from cuzktop.settings import MAX_LINE_BYTES, READ_BLOCK_BYTES
@@ -115,12 +116,7 @@ def open_log(path: Path) -> BinaryIO:
     file, a directory, no permission, a device, a socket, and any other refusal.
     """
     try:
-        mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not _is_harmless(path)):
-            message = f"cannot read {path}: is a device"
-            raise SourceUnreadableError(message, hint="name a log file")
+        mode = _readable_mode(path)
         file = cast("BinaryIO", io.FileIO(path, "rb"))
         if not stat.S_ISREG(mode):
             return file
@@ -137,6 +133,30 @@ def open_log(path: Path) -> BinaryIO:
         file.close()
         return _open_zstd(path)
     return file
+
+
+def open_stream(path: Path, *, wait: bool) -> int:
+    """The descriptor of `path`, which is_stream; to be opened once, for that may take bytes out.
+
+    A FIFO opens when its writer comes, unless we don't `wait` for it. Raises SourceUnreadableError
+    as open_log does.
+    """
+    try:
+        _readable_mode(path)
+        return os.open(path, os.O_RDONLY | os.O_NOCTTY | (0 if wait else os.O_NONBLOCK))
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def _readable_mode(path: Path) -> int:
+    """The mode of a file that may be opened. Raises OSError or SourceUnreadableError if not."""
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not _is_harmless(path)):
+        message = f"cannot read {path}: is a device"
+        raise SourceUnreadableError(message, hint="name a log file")
+    return mode
 
 
 def _is_harmless(path: Path) -> bool:
@@ -195,7 +215,28 @@ def _name(stream: BinaryIO) -> str:
 def holds_recording(path: Path) -> bool:
     """Whether a file is a recording; a log is told without loading what reads recordings."""
     with open_log(path) as file:
-        return next(read_blocks(file, len(RECORDING)), b"") == RECORDING
+        return _is_recording(file)
+
+
+def _is_recording(file: BinaryIO) -> bool:
+    return next(read_blocks(file, len(RECORDING)), b"") == RECORDING
+
+
+FileKind = Literal["stream", "recording", "packed", "plain"]
+"""How a file is read: once and forwards, played, unpacked to its end, or followed as it grows."""
+
+
+def look_at(path: Path) -> tuple[FileKind, float]:
+    """What kind of file `path` is, and when it was last written (wall-clock ms).
+
+    A stream is not opened. Raises SourceUnreadableError as open_log and read_blocks do.
+    """
+    if is_stream(path):
+        return "stream", math.nan
+    with open_log(path) as file:
+        kind: FileKind = "plain" if plain_size(file) is not None else "packed"
+        written_ms = os.fstat(file.fileno()).st_mtime * 1000.0
+        return "recording" if _is_recording(file) else kind, written_ms
 
 
 def sniff(first_bytes: bytes) -> str | None:

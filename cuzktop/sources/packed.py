@@ -6,20 +6,8 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from cuzktop.errors import SourceUnreadableError
-from cuzktop.sources.files import LogParser, is_stream, open_log, plain_size, read_blocks
+from cuzktop.sources.files import LogParser, open_log, read_blocks
 from cuzktop.sources.log_reader import Emit, LogReader
-
-
-def is_packed(path: Path) -> bool:
-    """Whether `path` is a compressed file; False for what can't be read."""
-    if is_stream(path):  # to open one may take something out of it
-        return False
-    try:
-        with open_log(path) as file:
-            return plain_size(file) is None
-    except SourceUnreadableError:
-        return False
 
 
 class PackedReader(LogReader):

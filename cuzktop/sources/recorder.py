@@ -20,7 +20,7 @@ from cuzktop.events import (
     LogEvent,
     SourceNote,
 )
-from cuzktop.sources.files import LogParser, holds_recording, is_stream, unreadable
+from cuzktop.sources.files import LogParser, holds_recording, is_stream, open_stream
 from cuzktop.sources.log_reader import Emit
 from cuzktop.sources.recording import (
     DEFAULT_MAX_BYTES,
@@ -289,12 +289,7 @@ def _start_samplers(
 def _stream_of(log: Path) -> int | None:
     """The descriptor of a log that is read once; None for a file that is followed."""
     if log != Path("-"):
-        if not is_stream(log):
-            return None
-        try:
-            return os.open(log, os.O_RDONLY)
-        except OSError as error:
-            raise unreadable(log, error) from None
+        return open_stream(log, wait=True) if is_stream(log) else None
     try:
         if os.isatty(0):
             message = "standard input is the terminal, not a log"

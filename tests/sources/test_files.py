@@ -16,7 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cuzktop.errors import SourceUnreadableError
-from cuzktop.sources.files import find_start, is_stream, open_log, plain_size, read_blocks, sniff
+from cuzktop.sources.files import (
+    find_start,
+    is_stream,
+    look_at,
+    open_log,
+    open_stream,
+    plain_size,
+    read_blocks,
+    sniff,
+)
 
 MINUTE_MS = 60_000
 MIB = 1024 * 1024
@@ -68,6 +77,56 @@ def test_a_device_and_a_socket_are_refused(tmp_path: Path) -> None:
         listener.bind(str(tmp_path / "socket"))
         with pytest.raises(SourceUnreadableError, match="is a socket"):
             open_log(tmp_path / "socket")
+
+
+def test_a_stream_is_opened_by_the_same_rules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SourceUnreadableError, match="/dev/zero: is a device: name a log file"):
+        open_stream(Path("/dev/zero"), wait=False)
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    os.close(open_stream(fifo, wait=False))  # nobody writes into it
+
+    def refuse(*_args: object) -> int:
+        raise PermissionError(13, "Permission denied", str(fifo))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(SourceUnreadableError, match="permission denied: run as the daemon's user"):
+        open_stream(fifo, wait=False)
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        pytest.param(b"TIMELINE,5,SYNTH_START,j,partition=0\n", "plain", id="log"),
+        pytest.param(b"", "plain", id="empty"),
+        pytest.param(gzip.compress(b"TIMELINE\n"), "packed", id="gzip"),
+        pytest.param(b"cuzktop-recording 1 {}\n", "recording", id="recording"),
+        pytest.param(
+            gzip.compress(b"cuzktop-recording 1 {}\n"), "recording", id="packed recording"
+        ),
+    ],
+)
+def test_one_look_tells_how_a_file_is_read_and_its_age(
+    tmp_path: Path, written: bytes, kind: str
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(written)
+    os.utime(path, (1.7e9, 1.7e9))
+    assert look_at(path) == (kind, 1.7e12)
+
+
+def test_a_look_takes_nothing_out_of_a_stream(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = open_stream(fifo, wait=False)
+    with fifo.open("wb") as writer:
+        writer.write(b"one\n")
+        writer.flush()
+        assert look_at(fifo)[0] == "stream"
+        assert os.read(reader, 99) == b"one\n"
+    os.close(reader)
 
 
 def test_the_null_device_is_an_empty_log() -> None:
