@@ -19,6 +19,7 @@ LEAST_INTERVAL_S = 0.1
 FIRST_S = 0.2  # nobody should wait a whole interval for the first picture with the log in it
 BEHIND_MS = 3000.0  # a log whose newest line is so old when it comes is being caught up with
 BRING_S = 0.19  # a log is read no more often than every second frame of ten a second
+FILL_S = 0.9  # a history that is filled anew takes less; of a long one, what has come is shown
 ERROR_PAUSE_S = 1.0  # after one of our own errors: it may come again at once
 
 
@@ -113,6 +114,7 @@ class Engine(threading.Thread):
         self._seen_growing = False
         self._filling = age_ms is not None  # what was there before us is no growth
         self._latest: Frame | None = None
+        self._refilled_s: float | None = None  # since when what is played anew fills the picture
         self._told = ""
         self._glance = glance
         self._bring = bring
@@ -166,7 +168,7 @@ class Engine(threading.Thread):
     def step(self) -> None:
         """Let one interval pass, then publish a frame."""
         interval_s = self.interval_s
-        if self._latest is None or self._filling:
+        if self._latest is None or self._filling or self._is_half_filled():
             interval_s = min(FIRST_S, interval_s)
         begun = self._monotonic_s()
         while (left := begun + min(interval_s, self.interval_s) - self._monotonic_s()) > 0.0:
@@ -183,8 +185,23 @@ class Engine(threading.Thread):
         self._latest = self._inbox.look(self.frame)
         self._publish(self._latest)
 
+    def _is_half_filled(self) -> bool:
+        """Whether what is played anew has not all come, which takes no longer than `FILL_S`."""
+        if not self._picture.fills:
+            self._refilled_s = None
+            return False
+        now_s = self._monotonic_s()
+        if self._refilled_s is None:
+            self._refilled_s = now_s
+        return now_s < self._refilled_s + FILL_S
+
     def frame(self) -> Frame:
-        """The picture now; the glance at the log's end, until all before it is read."""
+        """The picture now; the glance at the log's end, until all before it is read.
+
+        While what is played anew fills the picture, the last one stands.
+        """
+        if self._latest is not None and self._is_half_filled():
+            return self._latest
         glance = self._glance() if self._filling else None
         if glance is not None:
             note, read_pct = self._picture.source_note, self.read_pct or 0.0

@@ -542,7 +542,16 @@ class SourceNote(NamedTuple):
 
 
 class PlayedAgain(NamedTuple):
-    """A canned log begins anew: what was known of it is of the round before."""
+    """A canned log begins anew: what was known of it is of the round before.
+
+    What lies before `at_ms` follows at once, and then a `PlayedFrom`.
+    """
+
+    at_ms: float
+
+
+class PlayedFrom(NamedTuple):
+    """All of a canned log that lies before this time has come; the rest comes in its own time."""
 
     at_ms: float
 
@@ -684,6 +693,13 @@ LogEvent = (
     | LineUnparsed
 )
 SampleEvent = (
-    GpuSampled | GpuSamplerNote | HostSampled | SourceNote | PlayedAgain | StatusRead | StatusNote
+    GpuSampled
+    | GpuSamplerNote
+    | HostSampled
+    | SourceNote
+    | PlayedAgain
+    | PlayedFrom
+    | StatusRead
+    | StatusNote
 )
 Event = LogEvent | SampleEvent

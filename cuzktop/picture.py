@@ -42,6 +42,7 @@ from cuzktop.events import (
     GpuSamplerNote,
     HostSampled,
     PlayedAgain,
+    PlayedFrom,
     SourceNote,
     StatusNote,
     StatusRead,
@@ -60,7 +61,16 @@ SUMMED_SHARE = 0.05  # of the partitions summed up must be new before they are s
 SUMMED_MS = 10_000.0  # or this time have passed
 COPIED_MS = 86_400_000.0  # no clock of a log that is written now is set as wrong as that
 BESIDE = frozenset(
-    {GpuSampled, GpuSamplerNote, HostSampled, SourceNote, StatusRead, StatusNote, PlayedAgain}
+    {
+        GpuSampled,
+        GpuSamplerNote,
+        HostSampled,
+        SourceNote,
+        StatusRead,
+        StatusNote,
+        PlayedAgain,
+        PlayedFrom,
+    }
 )
 """Events that aren't the log's."""
 OVER = frozenset({"done", "failed", "skipped", "lost"})  # states in which a partition stays
@@ -175,6 +185,7 @@ class Picture:
         self.source_note = ""
         self.status: StatusRead | None = None
         self.status_note = ""
+        self.fills = False  # what is played anew has not come up to where it goes on in its time
         self._notes: deque[tuple[float | None, fr.Alert]] = deque(maxlen=20)
         self._present: tuple[float, float] | None = None  # wall clock, and the run's
         self._had_timeline = False
@@ -222,6 +233,10 @@ class Picture:
                 self.model.feed(log)
                 log.clear()
                 self._reset()
+                self.fills = True
+            elif isinstance(event, PlayedFrom):
+                self.fills = False
+                self._summed = self._paced = None  # they may be of half of it
         if log:
             self._told = None
             self.model.feed(log)

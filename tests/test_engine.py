@@ -20,6 +20,8 @@ from cuzktop.events import (
     Event,
     GpuSampled,
     LogEvent,
+    PlayedAgain,
+    PlayedFrom,
     SourceNote,
     SynthStarted,
     WorkerStarted,
@@ -176,6 +178,33 @@ def test_what_stood_in_the_log_is_shown_as_soon_as_it_is_read() -> None:
     scene.engine.step()
     assert scene.times == [FIRST_S, 2 * FIRST_S]
     assert len(scene.frames[-1][1].syntheses) == 1
+
+
+def test_what_is_played_again_is_not_shown_half_filled() -> None:
+    scene = Scene()
+    scene.come((0.1, [*synth(0), *synth(1), *synth(2)]))
+    scene.engine.step()
+    again: list[Event] = [PlayedAgain(START_MS)]
+    scene.come((1.15, again), (1.18, synth(0)))
+    scene.come((1.25, synth(1)), (1.25, synth(2)), (1.25, [PlayedFrom(START_MS)]))
+    for _ in range(3):
+        scene.engine.step()
+    assert [len(frame.syntheses) for _, frame in scene.frames] == [3, 3, 3, 3]
+    assert scene.times == [0.2, 1.2, 1.4, 2.4]  # it is looked at again soon
+
+
+def test_a_long_history_that_is_filled_anew_is_shown_while_it_grows() -> None:
+    scene = Scene()
+    scene.come((0.1, synth(0)))
+    scene.engine.step()
+    scene.come((0.3, [PlayedAgain(START_MS)]))
+    scene.come(*((0.3 + 0.1 * n, synth(n)) for n in range(100)))
+    for _ in range(8):
+        scene.engine.step()
+    shown = [len(frame.syntheses) for _, frame in scene.frames]
+    assert shown[:6] == [1] * 6
+    assert shown[6:] == [pytest.approx(count, abs=1) for count in (20, 30, 40)]
+    assert scene.times == [0.2, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2, 3.2, 4.2]
 
 
 def test_an_empty_log_has_no_progress() -> None:

@@ -24,7 +24,7 @@ from typing import BinaryIO, Final, Protocol
 from cuzktop.bell import Bell
 from cuzktop.dataclass import NamedTuple, dataclass
 from cuzktop.errors import CuzktopError, SourceUnreadableError, UsageError
-from cuzktop.events import Event, GpuSampled, HostSampled, PlayedAgain, SourceNote
+from cuzktop.events import Event, GpuSampled, HostSampled, PlayedAgain, PlayedFrom, SourceNote
 from cuzktop.settings import READ_BLOCK_BYTES
 from cuzktop.sources.bringing import BROUGHT_MS, Bringing
 from cuzktop.sources.files import MARK, LogParser, open_log, plain_size, read_blocks
@@ -546,8 +546,8 @@ class Replay(threading.Thread):
     """A daemon thread that plays a log or a recording as if it were being written now.
 
     What lies before the start point comes at once, to fill the history; the rest in its own
-    time, `speed` times as fast. When that starts anew, at another point or in another round, a
-    PlayedAgain event comes first: time may fall back there.
+    time, `speed` times as fast, after a PlayedFrom event. When that starts anew, at another point
+    or in another round, a PlayedAgain event comes first: time may fall back there.
 
     `pause`, `resume`, `set_speed` and `seek` may be called by any thread; `now_ms` is the one
     clock of all that is played.
@@ -732,6 +732,8 @@ class Replay(threading.Thread):
                     return _ANEW
             elif self._sleep(self._wait_s(at_ms, ahead)):
                 return _STOPPED
+        if self._standing:
+            self._end_fill()
         with self._control:
             if self._sought_ms is None:
                 played_ms = ahead.taken_ms
@@ -768,7 +770,7 @@ class Replay(threading.Thread):
         if self._standing:
             if at_ms < self._fill_to_ms:
                 return math.nextafter(self._fill_to_ms, -math.inf)
-            self._hand_over()
+            self._end_fill()
             with self._control:
                 if self._sought_ms is not None:
                     return -math.inf
@@ -859,6 +861,11 @@ class Replay(threading.Thread):
         if self._events:
             events, self._events = self._events, []
             self._emit(events)
+
+    def _end_fill(self) -> None:
+        """Say that the history has all that it will have."""
+        self._take_event(PlayedFrom(self._fill_to_ms))
+        self._hand_over()
 
     def _sleep(self, seconds: float) -> bool:
         return self._wait(seconds) or self._stopped.is_set()

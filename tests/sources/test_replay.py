@@ -20,6 +20,7 @@ from cuzktop.events import (
     LineUnparsed,
     LogEvent,
     PlayedAgain,
+    PlayedFrom,
     SourceNote,
 )
 from cuzktop.settings import READ_BLOCK_BYTES
@@ -301,6 +302,30 @@ def test_it_is_played_again_from_the_start(log: Path) -> None:
     assert note.at_ms == (ZERO_S + 10.5) * 1000
 
 
+def test_it_is_told_when_the_history_is_filled(log: Path) -> None:
+    stage = Stage(stop_after_s=16.0)
+    player = play(log, stage, start_s=10.0)
+    player.run()
+    told = [
+        (at_s, event.raw if isinstance(event, LineUnparsed) else type(event).__name__)
+        for at_s, event in stage.emitted
+    ]
+    raw = log.read_text().splitlines()
+    filled = [*raw[:10], "PlayedFrom", raw[10]]  # the last is of the very start
+    assert told[:12] == [(0.0, text) for text in filled]
+    again = [text for _, text in told].index("PlayedAgain")
+    assert [text for _, text in told[again + 1 : again + 13]] == filled
+
+
+@pytest.mark.parametrize("start_s", [10.0, 100.0])
+def test_a_history_up_to_the_end_or_after_it_is_filled_in_the_end(
+    log: Path, start_s: float
+) -> None:
+    stage = Stage()
+    play(log, stage, start_s=start_s, again=False).run()
+    assert sum(isinstance(event, PlayedFrom) for _, event in stage.emitted) == 1
+
+
 def test_without_a_start_it_is_played_from_where_the_gpu_works(tmp_path: Path) -> None:
     path = tmp_path / "daemon.log"
     path.write_bytes(ENGINE + mark(1000) + mark(40_000, "GPU_START") + mark(50_000))
@@ -430,6 +455,8 @@ class Remote(Stage):
                 text = f"gpu {event.power_w}"
             elif isinstance(event, SourceNote):
                 text = event.text
+            elif isinstance(event, PlayedFrom):
+                continue
             else:
                 text = type(event).__name__
             said.append((round(at_s, 3), text))
