@@ -411,7 +411,13 @@ def test_jobs_in_flight_go_before_those_that_ended() -> None:
     shown = text(draw_jobs(FRAMES["eight"](), 80, 3))
     assert "porep-1000-40030" in shown
     assert "porep-1000-40010" not in shown
-    assert "+13 more" in shown
+    title, *rows = shown.splitlines()
+    assert "8 in flight" in title
+    assert [row.split()[-1] for row in rows] == ["0s", "ended"]
+    assert "+5 in flight, +8 ended" in shown  # and three are shown
+    assert "+1 in flight, +8 ended" in text(draw_jobs(FRAMES["eight"](), 80, 5))
+    narrow = text(draw_jobs(FRAMES["eight"](), 20, 3))
+    assert "+15 more" in narrow
 
 
 # ------------------------------------------------------------------------------------ activity

@@ -88,10 +88,13 @@ def latest_of(frame: Frame, series: Series, since: Since) -> tuple[float | None,
 
 
 def ago_words(frame: Frame, figure: float | None, ago: int) -> str:
-    """A history's newest figure with its time."""
+    """A history's newest figure with its time: a share of the log is of one second, not of all."""
     if figure is None:
         return "not known yet" if ago else "not read"
-    when = "end" if frame.source.old else "now" if not ago else f"{ago}s ago"
+    if frame.source.old:
+        when = "in the last second" if ago else "end"
+    else:
+        when = f"in the second {ago}s ago" if ago else "now"
     return f"{when} {percent(figure, digits=0)} %"
 
 

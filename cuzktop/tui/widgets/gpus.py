@@ -38,6 +38,8 @@ from cuzktop.units import age, duration, percent, shares_to_100, size, watts
 BLOCK_ROWS = 9  # title, four steps, NVML, power, time and its legend
 BLOCKS = 60  # cells that a block needs
 TABLES = 72  # cells that the two tables need
+FULL_STEPS = 16  # cells that a step's column needs for its whole name
+UNITS = 13  # and for its short name with a unit
 OLD_MS = 1500.0  # a reading older than this shows its age: they come every second
 
 # step: title, short title, style, the class that lies between it and the step above, in words
@@ -257,9 +259,12 @@ def _holder(gpu: Gpu, now_ms: float, width: int) -> list[Span]:
 def _ladder_head(column: int) -> Line:
     """The ladder's steps over their columns."""
     head: list[Span] = [("GPU ", "title")]
+    unit = " %" if column >= UNITS else ""
     for index, (name, short, *_rest) in enumerate(LADDER):
-        text = name if column >= 14 else short
-        head.append((fit(f"{text} %" if index == 0 else f"≥ {text} %", column), "muted"))
+        text = name if column >= FULL_STEPS else short
+        # Without "in" the number's column and this one read like one name: how busy the GPU is.
+        mark = "≥" if index else "in"
+        head.append((fit(f"{mark} {text}{unit}", column), "muted"))
     return tuple(head)
 
 

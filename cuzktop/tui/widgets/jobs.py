@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
 
@@ -88,16 +89,24 @@ def draw_jobs(frame: Frame, width: int, height: int) -> list[Line]:
     column = width // columns
     fitting = room * columns
     shown = chosen(jobs, fitting - 1 if len(jobs) > fitting > 1 else fitting)
-    left_out = len(jobs) - len(shown)
     name_width = max(3, min(longest, column - cells - COUNTS))
     blocks = [_job(job, name_width, cells, column) for job in shown]
-    if left_out and len(blocks) < room * columns:
-        blocks.append(clip(((f"+{left_out} more", "muted"),), column))
+    if len(shown) < len(jobs) and len(blocks) < room * columns:
+        blocks.append(clip(((_left_out(jobs, shown, column), "muted"),), column))
     rows = -(-len(blocks) // columns)
     for y in range(rows):
         spans = [span for block in blocks[y::rows] for span in block]
         lines.append(clip(spans, width))
     return lines[:height]
+
+
+def _left_out(jobs: Sequence[JobRow], shown: Sequence[JobRow], width: int) -> str:
+    """How many aren't shown, so that those in flight add up to the title's count."""
+    left_out = len(jobs) - len(shown)
+    flying = sum(not is_over(job) for job in jobs) - sum(not is_over(job) for job in shown)
+    counts = ((flying, "in flight"), (left_out - flying, "ended"))
+    words = ", ".join(f"+{count} {what}" for count, what in counts if count)
+    return words if width_of(words) <= width else f"+{left_out} more"
 
 
 @lru_cache(maxsize=16)
