@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from cuzktop.events import GpuProcess
-from cuzktop.sources.nvml import GpmFigures, GpuReader, NumberField, TextField
+from cuzktop.sources.gpu_reader import GpmFigures, GpuReader, NumberField, TextField
 
 GPUS = 4
 MEMORY_BYTES = 80 * 1024**3

@@ -39,18 +39,17 @@ from typing import IO, Any, NamedTuple, Protocol, TypeVar
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from cuzktop.events import Event, GpuProcess, GpuSampled, GpuSamplerNote
-from cuzktop.sources.nvml import (
+from cuzktop.sources.gpu_reader import (
     UTIL_SOURCES,
     GpmFigures,
     GpuReadError,
     NumberField,
-    NvmlSampler,
     NvmlUnavailableError,
-    PynvmlReader,
     TextField,
     UtilSource,
-    read_once,
 )
+from cuzktop.sources.gpu_sampler import GpuSampler, read_once
+from cuzktop.sources.nvml import PynvmlReader
 from cuzktop.sources.ordinals import CudaChoice, read_choice
 
 _T = TypeVar("_T")
@@ -421,7 +420,7 @@ class Watched:
         self.reader = None if recording is None else RecordingReader(recording.log, name)
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._stop = threading.Event()
-        self._thread = NvmlSampler(
+        self._thread = GpuSampler(
             self._events,
             wall_ms,
             self._stop,

@@ -624,7 +624,8 @@ def _add_samples(
     if silent_ms is not None and silent_ms > BEING_WRITTEN_MS:
         picture.sampler_note = "not measured: the log isn't being written"
         return
-    from cuzktop.sources.nvml import PynvmlReader, read_once  # noqa: PLC0415
+    from cuzktop.sources.gpu_sampler import read_once  # noqa: PLC0415
+    from cuzktop.sources.nvml import PynvmlReader  # noqa: PLC0415
     from cuzktop.sources.ordinals import read_choice  # noqa: PLC0415
 
     choice = lambda: read_choice(log.pid)  # noqa: E731

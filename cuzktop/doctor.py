@@ -33,9 +33,10 @@ from cuzktop.sources.discovery import (
     where,
 )
 from cuzktop.sources.files import is_stream, open_log, plain_size, read_blocks
+from cuzktop.sources.gpu_reader import GpuReadError, NumberField, NvmlUnavailableError
+from cuzktop.sources.gpu_reader import TextField as GpuTextField
 from cuzktop.sources.journal import journal_blocks
-from cuzktop.sources.nvml import GpuReadError, NumberField, NvmlUnavailableError, PynvmlReader
-from cuzktop.sources.nvml import TextField as GpuTextField
+from cuzktop.sources.nvml import PynvmlReader
 from cuzktop.sources.status import (
     Address,
     StatusError,
@@ -102,7 +103,7 @@ class Asked:
 
 
 class GpuInfo(Protocol):
-    """The part of NVML that is asked; see `cuzktop.sources.nvml.GpuReader` for what is raised."""
+    """The part of NVML that is asked; see `cuzktop.sources.gpu_reader` for what is raised."""
 
     def start(self) -> None:
         """Load the library."""

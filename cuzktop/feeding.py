@@ -246,10 +246,12 @@ class Feeding:
             host.start()
             daemon_pid = lambda: host.daemon_pid  # noqa: E731
         if not self._played:
-            from cuzktop.sources.nvml import NvmlSampler  # noqa: PLC0415
+            from cuzktop.sources.gpu_sampler import GpuSampler  # noqa: PLC0415
+            from cuzktop.sources.nvml import PynvmlReader  # noqa: PLC0415
             from cuzktop.sources.ordinals import read_choice  # noqa: PLC0415
 
-            NvmlSampler(readings, wall_ms, stop, choice=lambda: read_choice(daemon_pid())).start()
+            choice = lambda: read_choice(daemon_pid())  # noqa: E731
+            GpuSampler(readings, wall_ms, stop, reader=PynvmlReader(), choice=choice).start()
         if self._status:
             from cuzktop.sources.status import (  # noqa: PLC0415
                 StatusPoller,

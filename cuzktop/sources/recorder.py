@@ -277,13 +277,15 @@ def _source(
 def _start_samplers(
     events: EventSink, wall_ms: Callable[[], float], stop: threading.Event, pid: int | None
 ) -> None:
+    from cuzktop.sources.gpu_sampler import GpuSampler  # noqa: PLC0415 (a screen may have it)
     from cuzktop.sources.host import HostSampler  # noqa: PLC0415 (a report doesn't need it)
-    from cuzktop.sources.nvml import NvmlSampler  # noqa: PLC0415 (to be replaced in tests)
+    from cuzktop.sources.nvml import PynvmlReader  # noqa: PLC0415 (to be replaced in tests)
     from cuzktop.sources.ordinals import read_choice  # noqa: PLC0415 (the same)
 
     host = HostSampler(events, wall_ms, stop, daemon_pid=pid)
     host.start()
-    NvmlSampler(events, wall_ms, stop, choice=lambda: read_choice(host.daemon_pid)).start()
+    choice = lambda: read_choice(host.daemon_pid)  # noqa: E731
+    GpuSampler(events, wall_ms, stop, reader=PynvmlReader(), choice=choice).start()
 
 
 def _stream_of(log: Path) -> int | None:

@@ -45,7 +45,7 @@ from cuzktop.sources.files import (
     plain_size,
     read_blocks,
 )
-from cuzktop.sources.nvml import MAX_BYTES_PER_S, MAX_GPU, MAX_POWER_W
+from cuzktop.sources.gpu_reader import MAX_BYTES_PER_S, MAX_GPU, MAX_POWER_W
 from cuzktop.sources.since import find_since, settle
 
 MAGIC: Final = b"cuzktop-recording "

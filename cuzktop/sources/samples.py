@@ -22,7 +22,7 @@ from cuzktop.errors import CuzktopError, SourceUnreadableError, UsageError
 from cuzktop.events import GpuSampled
 from cuzktop.settings import MAX_LINE_BYTES
 from cuzktop.sources.files import GZIP_MAGIC, is_stream
-from cuzktop.sources.nvml import CLOCK_REASONS, MAX_GPU, MAX_POWER_W, held_down
+from cuzktop.sources.gpu_reader import CLOCK_REASONS, MAX_GPU, MAX_POWER_W, held_down
 
 SOURCE: Final = "utilization.gpu"
 FIRST_WINDOW_MS = 200.0  # the driver's own period, for a GPU's first row

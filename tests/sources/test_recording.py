@@ -43,7 +43,7 @@ from cuzktop.reading import LogSummary
 from cuzktop.settings import MAX_LINE_BYTES, START_BACK_BYTES, START_BACK_MS, Since
 from cuzktop.sources import recording
 from cuzktop.sources.files import LogParser, find_start, open_log, read_blocks
-from cuzktop.sources.nvml import UTIL_SOURCES
+from cuzktop.sources.gpu_reader import UTIL_SOURCES
 from cuzktop.sources.recording import (
     LEAST_MAX_BYTES,
     Damage,

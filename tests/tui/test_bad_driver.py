@@ -15,7 +15,8 @@ from cuzktop.events import GpuProcess
 from cuzktop.frame import Frame
 from cuzktop.parse.scanner import LogScanner
 from cuzktop.picture import Picture
-from cuzktop.sources.nvml import GpmFigures, GpuReadError, NumberField, NvmlSampler, TextField
+from cuzktop.sources.gpu_reader import GpmFigures, GpuReadError, NumberField, TextField
+from cuzktop.sources.gpu_sampler import GpuSampler
 from cuzktop.sources.sink import Singles
 from cuzktop.tui.app import CuzktopApp
 
@@ -128,7 +129,7 @@ async def test_keys_are_answered_whatever_the_driver_does() -> None:
         nvml = frame.gpus[gpu].nvml if len(frame.gpus) == 4 else None
         return None if nvml is None else nvml.util_pct
 
-    sampler = NvmlSampler(Singles(inbox.lay_beside), clock, stop, reader=reader, period_s=0.5)
+    sampler = GpuSampler(Singles(inbox.lay_beside), clock, stop, reader=reader, period_s=0.5)
     async with app.run_test(size=(120, 40)) as pilot:
         engine.start()
         sampler.start()
