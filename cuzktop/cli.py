@@ -664,11 +664,11 @@ def _record(options: argparse.Namespace) -> int:
 
 
 def _replay(options: argparse.Namespace) -> int:
-    from cuzktop.sources.recording import is_recording_file  # noqa: PLC0415
+    from cuzktop.sources.files import holds_recording  # noqa: PLC0415
     from cuzktop.sources.replay import position_s, reel  # noqa: PLC0415
 
     path = Path(options.log)
-    if not is_recording_file(path):
+    if not holds_recording(path):
         message = f"{path} is no recording"
         raise UsageError(message, hint=f"cuzktop {path} shows a log")
     first_ms = reel(path).first_ms

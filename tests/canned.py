@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cuzktop.events import GpuSampled, HostSampled
 from cuzktop.sources.files import open_log, read_blocks
-from cuzktop.sources.recording import DEFAULT_MAX_BYTES, RecordingWriter
+from cuzktop.sources.recording import DEFAULT_MAX_BYTES, LogCut, RecordingWriter, RecordReader
 from cuzktop.sources.replay import LineClock
 
 
 def log_bytes(path: Path) -> bytes:
     with open_log(path) as file:
         return b"".join(read_blocks(file))
+
+
+def recording_blocks(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The log in a recording, byte for byte.
+
+    Where the log was cut inside a line, a line break ends it.
+    """
+    reader = RecordReader(readings=False)
+    in_line = False
+    for block in blocks:
+        log = []
+        for piece in reader.feed_untimed(block):
+            if isinstance(piece, bytes):
+                log.append(piece)
+                in_line = not piece.endswith(b"\n")
+            elif isinstance(piece, LogCut) and in_line:
+                log.append(b"\n")
+                in_line = False
+        if log:
+            yield b"".join(log)
 
 
 def record_log(

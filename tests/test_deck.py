@@ -11,9 +11,9 @@ import pytest
 from cuzktop.cli import main
 from cuzktop.deck import PLAYED, Deck, Junction, Tape
 from cuzktop.events import Event, GpuSampled, LineUnparsed, LogEvent
-from cuzktop.sources.recording import recording_blocks, recording_samples
+from cuzktop.sources.recording import recording_samples
 from cuzktop.sources.replay import Replay
-from tests.canned import record_log
+from tests.canned import record_log, recording_blocks
 
 T0_MS = 1_796_029_645_000.0
 GPU = GpuSampled(T0_MS, 0, 45.0, "gpm", 1000.0)

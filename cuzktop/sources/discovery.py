@@ -70,7 +70,6 @@ class Config:
     status_listen: str | None = None
     devices: tuple[int, ...] | None = None
     gpu_workers_per_device: int | None = None
-    gpu_threads: int | None = None
     total_budget: str | None = None
     total_budget_bytes: int | None = None  # None also for `auto`
     log_level: str | None = None
@@ -245,7 +244,7 @@ def _is_same(path: Path, wanted: os.stat_result) -> bool:
         found = path.stat()
     except OSError:
         return False
-    return (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino)
+    return os.path.samestat(found, wanted)
 
 
 # ---------------------------------------------------------------- finding
@@ -570,7 +569,6 @@ def parse_config(path: Path, table: Mapping[str, object]) -> Config:
             else None
         ),
         gpu_workers_per_device=_whole(gpus, "gpu_workers_per_device"),
-        gpu_threads=_whole(gpus, "gpu_threads"),
         total_budget=budget if isinstance(budget, str) else None,
         total_budget_bytes=budget_bytes(budget) if isinstance(budget, str) else None,
         log_level=_text(_table(table, "logging"), "level"),

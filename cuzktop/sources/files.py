@@ -32,8 +32,8 @@ FRUITLESS_BYTES = 1024 * 1024  # nor do we go on where so much text names none o
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 DECOMPRESSORS = ("zlib", "zstd", "zstandard", "_zstd", "compression")
+RECORDING = b"cuzktop-recording "  # how a recording of ours begins, of whatever version
 # How a file that is no text begins, and what it is.
-RECORDING = b"cuzktop-recording "  # how a recording begins
 FOREIGN_MAGICS = (
     (b"\x7fELF", "a program"),
     (b"PK\x03\x04", "a zip archive"),
@@ -92,9 +92,14 @@ def unreadable(path: Path, error: OSError) -> SourceUnreadableError:
         case errno.ENXIO:
             reason, hint = "is a socket", "pipe its text into cuzktop -"
         case _:
-            reason = error.strerror or str(error) or type(error).__name__
-            reason = reason[:1].lower() + reason[1:]
+            reason = reason_of(error)
     return SourceUnreadableError(f"cannot read {path}: {reason}", hint=hint)
+
+
+def reason_of(error: OSError) -> str:
+    """The system's words for it, as the end of a sentence."""
+    reason = error.strerror or str(error) or type(error).__name__
+    return reason[:1].lower() + reason[1:]
 
 
 def is_stream(path: Path) -> bool:
@@ -213,12 +218,18 @@ def _name(stream: BinaryIO) -> str:
 
 
 def holds_recording(path: Path) -> bool:
-    """Whether a file is a recording; a log is told without loading what reads recordings."""
+    """Whether a file is a recording; a log is told without loading what reads recordings.
+
+    False for standard input and a stream, which can't be looked at twice. Raises
+    SourceUnreadableError for a file that can't be read.
+    """
+    if path == Path("-") or is_stream(path):
+        return False
     with open_log(path) as file:
-        return _is_recording(file)
+        return _begins_recording(file)
 
 
-def _is_recording(file: BinaryIO) -> bool:
+def _begins_recording(file: BinaryIO) -> bool:
     return next(read_blocks(file, len(RECORDING)), b"") == RECORDING
 
 
@@ -236,7 +247,7 @@ def look_at(path: Path) -> tuple[FileKind, float]:
     with open_log(path) as file:
         kind: FileKind = "plain" if plain_size(file) is not None else "packed"
         written_ms = os.fstat(file.fileno()).st_mtime * 1000.0
-        return "recording" if _is_recording(file) else kind, written_ms
+        return "recording" if _begins_recording(file) else kind, written_ms
 
 
 def sniff(first_bytes: bytes) -> str | None:

@@ -30,7 +30,6 @@ DAEMON_NAMES: Final = ("cuzk-daemon", "cuzk")
 
 Resource = Literal["cpu", "memory"]
 Counter = Literal["TLB shootdowns", "memory bandwidth"]
-COUNTERS: Final[tuple[Counter, ...]] = ("TLB shootdowns", "memory bandwidth")
 
 
 class HostReadError(Exception):

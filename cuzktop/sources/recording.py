@@ -38,17 +38,18 @@ from cuzktop.events import (
 )
 from cuzktop.settings import MAX_LINE_BYTES, READ_BLOCK_BYTES, Since
 from cuzktop.sources.files import (
+    RECORDING,
     LogParser,
     find_start,
     is_stream,
     open_log,
     plain_size,
     read_blocks,
+    reason_of,
 )
 from cuzktop.sources.gpu_reader import MAX_BYTES_PER_S, MAX_GPU, MAX_POWER_W
 from cuzktop.sources.since import find_since, settle
 
-MAGIC: Final = b"cuzktop-recording "
 VERSION: Final = 1
 PREFIX_BYTES: Final = 16  # b"L 1796029645000 "
 MAX_RECORD_BYTES = 2 * MAX_LINE_BYTES  # none that we write is longer
@@ -95,22 +96,6 @@ Piece = bytes | LogCut | SampleEvent
 
 class RecordingStoppedError(CuzktopError):
     """A recording could not be gone on with: the disk is full, say."""
-
-
-def is_recording(first_bytes: bytes) -> bool:
-    """Whether a file that begins like this is a recording of ours, of whatever version."""
-    return first_bytes.startswith(MAGIC)
-
-
-def is_recording_file(path: Path) -> bool:
-    """Whether the file `path` is a recording; False for a stream, which can't be looked at twice.
-
-    Raises SourceUnreadableError if it can't be read.
-    """
-    if path == Path("-") or is_stream(path):
-        return False
-    with open_log(path) as file:
-        return is_recording(next(read_blocks(file, len(MAGIC)), b""))
 
 
 # ---------------------------------------------------------------- the header
@@ -161,7 +146,7 @@ def _header_line(header: Header, now_ms: float) -> bytes:
     }
     if header.rest_of_line:
         told["rest_of_line"] = True
-    return b"%s%d %s\n" % (MAGIC, VERSION, _JSON.encode(told).encode("ascii"))
+    return b"%s%d %s\n" % (RECORDING, VERSION, _JSON.encode(told).encode("ascii"))
 
 
 # ---------------------------------------------------------------- readings as JSON
@@ -461,7 +446,7 @@ class RecordingWriter:
             return
         try:
             there, ours = os.stat(self.path), os.fstat(self._fd)  # noqa: PTH116 (as its neighbour)
-            if (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
+            if not os.path.samestat(there, ours):
                 raise FileExistsError(errno.EEXIST, "another file has taken its place")
             os.fsync(self._fd)
             self.path.replace(self.older)
@@ -509,7 +494,7 @@ class RecordingWriter:
         self._tell(error)
 
     def _tell(self, error: OSError) -> None:
-        self.failure = f"recording to {self.path} stopped: {_reason(error)}"
+        self.failure = f"recording to {self.path} stopped: {reason_of(error)}"
         if self._on_failure is not None:
             self._on_failure(self.failure)
 
@@ -523,11 +508,6 @@ def _create(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
 
-def _reason(error: OSError) -> str:
-    reason = error.strerror or str(error) or type(error).__name__
-    return reason[:1].lower() + reason[1:]
-
-
 def _unwritable(path: Path, error: OSError) -> SourceUnreadableError:
     match error.errno:
         case errno.ENOENT | errno.ENOTDIR:
@@ -538,7 +518,7 @@ def _unwritable(path: Path, error: OSError) -> SourceUnreadableError:
             hint = "record to a folder that you may write to"
         case _:
             hint = ""
-    return SourceUnreadableError(f"cannot record to {path}: {_reason(error)}", hint=hint)
+    return SourceUnreadableError(f"cannot record to {path}: {reason_of(error)}", hint=hint)
 
 
 # ---------------------------------------------------------------- reading
@@ -636,7 +616,7 @@ class RecordReader:
         """The same pieces without their times, at a fifth of the cost."""
         records = self._records(block)
         others = [n for n, record in enumerate(records) if record[:6] != self._usual]
-        if self._rest_of_line or any(records[n].startswith(MAGIC) for n in others):
+        if self._rest_of_line or any(records[n].startswith(RECORDING) for n in others):
             return [piece for _, piece in self._timed(records)]
         found: list[Piece] = []
         begun = 0  # lines of the log from there on are still to be taken
@@ -718,7 +698,7 @@ class RecordReader:
         return piece
 
     def _without_prefix(self, record: bytes) -> Piece | None:
-        if not record.startswith(MAGIC):
+        if not record.startswith(RECORDING):
             self.damage.bad += 1
             return None
         header, before = read_header(record, self._name), self._header
@@ -785,31 +765,11 @@ class RecordingParser:
         return self._parser.cut()
 
 
-def recording_blocks(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """The log in a recording, byte for byte.
-
-    Where the log was cut inside a line, a line break ends it. Raises SourceUnreadableError for
-    another version.
-    """
-    reader = RecordReader(readings=False)
-    in_line = False
-    for block in blocks:
-        log = []
-        for piece in reader.feed_untimed(block):
-            if isinstance(piece, bytes):
-                log.append(piece)
-                in_line = not piece.endswith(b"\n")
-            elif isinstance(piece, LogCut) and in_line:
-                log.append(b"\n")
-                in_line = False
-        if log:
-            yield b"".join(log)
-
-
 # ---------------------------------------------------------------- the parts of one
 
 
-def open_parts(path: Path) -> list[BinaryIO]:
+@contextlib.contextmanager
+def opened_parts(path: Path) -> Iterator[list[BinaryIO]]:
     """The files of the recording `path`, the older part first, each at its beginning.
 
     Raises SourceUnreadableError if it can't be read or is of another version.
@@ -817,14 +777,11 @@ def open_parts(path: Path) -> list[BinaryIO]:
     if is_stream(path):
         message = f"cannot read {path} as a recording: it is a stream"
         raise SourceUnreadableError(message, hint="save it to a file first")
-    newest = open_log(path)
-    try:
+    with contextlib.ExitStack() as stack:
+        newest = stack.enter_context(open_log(path))
         header = read_header(_first_line(newest), str(path))
         older = None if plain_size(newest) is None else _open_older(path, header)
-    except BaseException:
-        newest.close()
-        raise
-    return [newest] if older is None else [older, newest]
+        yield [newest] if older is None else [stack.enter_context(older), newest]
 
 
 def _first_line(file: BinaryIO) -> bytes:
@@ -868,10 +825,10 @@ def as_log(
     """
     rest = iter(blocks)
     first = b""
-    while len(first) < len(MAGIC) and (block := next(rest, b"")):
+    while len(first) < len(RECORDING) and (block := next(rest, b"")):
         first += block
     whole = itertools.chain([first], rest) if first else rest
-    if not is_recording(first):
+    if not first.startswith(RECORDING):
         return whole, parser
     name = "standard input" if path is None else str(path)
     if path is not None and not is_stream(path):
@@ -899,12 +856,9 @@ def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
 def recording_since(path: Path, since: Since) -> Iterator[bytes]:
     """What a recording has from `since` on, by its log's clock, for a RecordingParser.
 
-    Raises SourceUnreadableError as `open_parts` does.
+    Raises SourceUnreadableError as `opened_parts` does.
     """
-    *older, newest = open_parts(path)
-    with contextlib.ExitStack() as stack:
-        for file in (*older, newest):
-            stack.enter_context(file)
+    with opened_parts(path) as (*older, newest):
         since = settle(newest, since)
         if find_since(newest, since) == 0:
             for file in older:
@@ -916,12 +870,9 @@ def recording_since(path: Path, since: Since) -> Iterator[bytes]:
 def recording_tail(path: Path, *, back_ms: float, max_bytes: int) -> Iterator[bytes]:
     """The recording's end as `find_start` has it for a log, for a RecordingParser.
 
-    Raises SourceUnreadableError as `open_parts` does.
+    Raises SourceUnreadableError as `opened_parts` does.
     """
-    *older, newest = open_parts(path)
-    with contextlib.ExitStack() as stack:
-        for file in (*older, newest):
-            stack.enter_context(file)
+    with opened_parts(path) as (*older, newest):
         start = find_start(newest, back_ms=back_ms, max_bytes=max_bytes)
         if start == 0:
             left = max(0, max_bytes - (plain_size(newest) or 0))
@@ -934,10 +885,10 @@ def recording_tail(path: Path, *, back_ms: float, max_bytes: int) -> Iterator[by
 def recording_samples(path: Path) -> Iterator[GpuSampled]:
     """The GPU readings of the recording `path`, in its order; memory doesn't grow with it.
 
-    Raises SourceUnreadableError as `open_parts` does.
+    Raises SourceUnreadableError as `opened_parts` does.
     """
-    with contextlib.ExitStack() as stack:
-        for file in [stack.enter_context(file) for file in open_parts(path)]:
+    with opened_parts(path) as files:
+        for file in files:
             held = b"\n"
             for block in read_blocks(file):
                 text = held + block

@@ -8,7 +8,6 @@ a `recording` (or `recording.gz`).
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 import threading
@@ -27,14 +26,21 @@ from cuzktop.errors import CuzktopError, SourceUnreadableError, UsageError
 from cuzktop.events import Event, GpuSampled, HostSampled, PlayedAgain, PlayedFrom, SourceNote
 from cuzktop.settings import READ_BLOCK_BYTES
 from cuzktop.sources.bringing import BROUGHT_MS, Bringing
-from cuzktop.sources.files import MARK, LogParser, open_log, plain_size, read_blocks
+from cuzktop.sources.files import (
+    MARK,
+    STAMP,
+    LogParser,
+    holds_recording,
+    open_log,
+    plain_size,
+    read_blocks,
+)
 from cuzktop.sources.recording import (
     Damage,
     LogCut,
     Piece,
     RecordReader,
-    is_recording_file,
-    open_parts,
+    opened_parts,
     whole_lines,
 )
 
@@ -51,7 +57,6 @@ SEEK_BACK_BYTES = 16 * 1024 * 1024  # of a recording, read before the point that
 _ANEW: Final = "anew"
 _STOPPED: Final = "stopped"
 
-STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})Z")
 ENGINE_STARTS = b"starting cuzk engine"  # TIMELINE counts from its time stamp
 GPU_WORKS = b",GPU_START,"
 FELL_US = 5_000_000  # TIMELINE steps back by milliseconds on its own; by this much at a restart
@@ -150,7 +155,7 @@ class LineClock:
         """Read the time of `line`, if it has one; whether it has."""
         stamp = STAMP.search(line)
         if stamp is not None:
-            wall_us = _stamp_us(stamp[1])
+            wall_us = _stamp_us(stamp[0])
             if wall_us is not None:
                 if ENGINE_STARTS in line:
                     self._epoch_us, self._fallen_us = wall_us, None
@@ -343,7 +348,7 @@ class RecordingReel:
         Raises SourceUnreadableError if it can't be read, or holds no record.
         """
         self._path = path
-        with self._opened() as files:
+        with opened_parts(self._path) as files:
             first = next((at_ms for at_ms, _ in self._read(files, 0, 0)), None)
             if first is None:
                 message = f"cannot play {path}: nothing is recorded in it"
@@ -354,7 +359,7 @@ class RecordingReel:
 
     def pieces(self, at_ms: float) -> Iterator[tuple[float, Piece]]:
         """All that was recorded, or what of it is near enough to tell what is true at `at_ms`."""
-        with self._opened() as files:
+        with opened_parts(self._path) as files:
             index, offset = self._place(files, at_ms)
             damage = Damage()
             for came_ms, piece in self._read(files, index, offset, damage):
@@ -366,11 +371,6 @@ class RecordingReel:
             if damage.text():
                 note = SourceNote(self.last_ms, "warning", f"{self._path}: {damage.text()}")
                 yield self.last_ms, note
-
-    @contextlib.contextmanager
-    def _opened(self) -> Iterator[list[BinaryIO]]:
-        with contextlib.ExitStack() as stack:
-            yield [stack.enter_context(file) for file in open_parts(self._path)]
 
     def _read(
         self, files: list[BinaryIO], index: int, offset: int, damage: Damage | None = None
@@ -431,7 +431,7 @@ def reel(path: Path, samples: Callable[[], Iterable[GpuSampled]] | None = None) 
 
     Raises SourceUnreadableError if it can't be read.
     """
-    return RecordingReel(path) if is_recording_file(path) else LogReel(path, samples)
+    return RecordingReel(path) if holds_recording(path) else LogReel(path, samples)
 
 
 POSITION_HINT = "give seconds after its beginning or a time as the log has it, 14:30:05"

@@ -495,7 +495,7 @@ def test_a_whole_config(tmp_path: Path) -> None:
     config = read_config(path)
     assert config.note == ""
     assert (config.listen, config.status_listen) == ("0.0.0.0:9820", "127.0.0.1:9821")
-    assert (config.devices, config.gpu_threads, config.gpu_workers_per_device) == ((0, 1), 32, 2)
+    assert (config.devices, config.gpu_workers_per_device) == ((0, 1), 2)
     assert config.pipeline == {"enabled": True, "max_parallel_synthesis": 18}
     assert (config.total_budget, config.total_budget_bytes) == ("400GiB", 400 * GIB)
     assert config.log_level == "debug"
@@ -504,11 +504,11 @@ def test_a_whole_config(tmp_path: Path) -> None:
 def test_a_config_with_wrong_types_tells_what_is_left(tmp_path: Path) -> None:
     path = tmp_path / "cuzk.toml"
     path.write_text(
-        "daemon = 5\npipeline = []\n[gpus]\ndevices = ['x']\ngpu_threads = true\n"
+        "daemon = 5\npipeline = []\n[gpus]\ndevices = ['x']\ngpu_workers_per_device = true\n"
         "[memory]\ntotal_budget = 1000\n"
     )
     config = read_config(path)
-    assert (config.listen, config.devices, config.gpu_threads) == (None, None, None)
+    assert (config.listen, config.devices, config.gpu_workers_per_device) == (None, None, None)
     assert config.pipeline == {}
     assert config.total_budget_bytes == 1000
 

@@ -35,8 +35,8 @@ from cuzktop.sources.recording import (
     RecordingStoppedError,
     RecordingWriter,
     RecordReader,
-    recording_blocks,
 )
+from tests.canned import recording_blocks
 
 T0_MS = 1_796_029_645_000.0
 GPU = GpuSampled(T0_MS, 0, 45.0, "gpm", 1000.0, power_w=300.0)

@@ -42,7 +42,7 @@ from cuzktop.picture import Picture
 from cuzktop.reading import LogSummary
 from cuzktop.settings import MAX_LINE_BYTES, START_BACK_BYTES, START_BACK_MS, Since
 from cuzktop.sources import recording
-from cuzktop.sources.files import LogParser, find_start, open_log, read_blocks
+from cuzktop.sources.files import LogParser, find_start, holds_recording, open_log, read_blocks
 from cuzktop.sources.gpu_reader import UTIL_SOURCES
 from cuzktop.sources.recording import (
     LEAST_MAX_BYTES,
@@ -54,10 +54,8 @@ from cuzktop.sources.recording import (
     RecordingWriter,
     RecordReader,
     as_log,
-    is_recording,
     older_part,
-    open_parts,
-    recording_blocks,
+    opened_parts,
     recording_samples,
     recording_since,
     recording_tail,
@@ -65,7 +63,7 @@ from cuzktop.sources.recording import (
 from cuzktop.sources.replay import demo
 from cuzktop.sources.samples import means_by_gpu, read_samples
 from cuzktop.sources.since import find_since
-from tests.canned import log_bytes, record_log
+from tests.canned import log_bytes, record_log, recording_blocks
 
 T0_MS = 1_796_029_645_000.0
 GPU = GpuSampled(T0_MS + 0.25, 1, 45.5, "gpm", 1000.0, power_w=312.5, name="NVIDIA H200")
@@ -218,8 +216,9 @@ def test_a_recording_is_lines_of_text(path: Path) -> None:
         "power_w": 312.5,
         "name": "NVIDIA H200",
     }
-    assert is_recording(text)
-    assert not is_recording(b"TIMELINE,1,GPU_START,j,worker=0\n")
+    assert holds_recording(path)
+    path.write_bytes(b"TIMELINE,1,GPU_START,j,worker=0\n")
+    assert not holds_recording(path)
 
 
 def test_what_was_written_is_read_with_its_times(path: Path) -> None:
@@ -414,8 +413,6 @@ def test_a_torn_tail_costs_the_last_record_alone(path: Path) -> None:
         before = len(got)
         if cut > len(b"cuzktop-recording 1") and (cut % 8 == 0 or cut > len(text) - 20):
             path.write_bytes(torn)
-            for file in open_parts(path):
-                file.close()
             assert len(list(recording_samples(path))) == torn.count(b'H200"}\n')
     assert before == len(log)
 
@@ -477,7 +474,6 @@ def test_another_version_is_one_clear_line(path: Path, text: bytes, why: str) ->
             parser.feed(block)
 
     for read in (
-        lambda: open_parts(path),
         lambda: list(recording_samples(path)),
         lambda: list(recording_tail(path, back_ms=1, max_bytes=1)),
         lambda: as_a_log(path),
@@ -491,15 +487,14 @@ def test_another_version_is_one_clear_line(path: Path, text: bytes, why: str) ->
 @pytest.mark.parametrize("head", [b"", b" {", b" []", b' {"part":"x","id":7,"log":[]}'])
 def test_a_header_without_its_details_is_enough(path: Path, head: bytes) -> None:
     path.write_bytes(b"cuzktop-recording 1%s\nL 1796029645000 x\n" % head)
-    [file] = open_parts(path)
-    with file:
+    with opened_parts(path) as [file]:
         assert b"".join(recording_blocks(read_blocks(file))) == b"x\n"
 
 
 def test_a_stream_is_no_recording(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(SourceUnreadableError, match="is a stream: save it to a file first"):
-        open_parts(tmp_path / "fifo")
+        next(recording_samples(tmp_path / "fifo"))
 
 
 # ---------------------------------------------------------------- halves and cuts

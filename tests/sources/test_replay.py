@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +39,7 @@ from cuzktop.sources.replay import (
     position_s,
     timed,
 )
-from tests.canned import record_log
+from tests.canned import record_log, recording_blocks
 
 ZERO_S = 1_773_450_000  # 2026-03-14T01:00:00Z
 ENGINE = b"2026-03-14T01:00:00.500000Z  INFO cuzk_core::engine: starting cuzk engine x=true\n"
@@ -859,10 +858,9 @@ def test_a_recording_in_parts_is_found_at_any_time(
 
 
 def recorded_lines(path: Path) -> list[bytes]:
-    with contextlib.ExitStack() as stack:
-        parts = [stack.enter_context(file) for file in recording.open_parts(path)]
+    with recording.opened_parts(path) as parts:
         whole = [block for file in parts for block in read_blocks(file)]
-    return b"".join(recording.recording_blocks(whole)).splitlines()
+    return b"".join(recording_blocks(whole)).splitlines()
 
 
 def test_a_compressed_recording_plays_alike(rec: Path, tmp_path: Path) -> None:
