@@ -17,7 +17,7 @@ from biglog import STAMP_AT_ALL, seconds_of
 from fake_nvml import reader, samples_csv
 
 from cuzktop import cli
-from cuzktop.sources import nvml, replay
+from cuzktop.sources import demos, nvml
 
 NAME = "benchmark"
 
@@ -42,7 +42,7 @@ def play(log: Path, options: list[str], folder: Path) -> int:
     begin_s, end_s = span_s(log)
     with (demo / "gpu.csv").open("w") as file:
         file.writelines(samples_csv(datetime.fromtimestamp(begin_s, UTC), end_s - begin_s))
-    setattr(replay, "demos_root", lambda: folder)  # noqa: B010 - a module's own function gives way
+    setattr(demos, "demos_root", lambda: folder)  # noqa: B010 - a module's own function gives way
     return cli.main(["--demo", NAME, *options])
 
 

@@ -155,7 +155,7 @@ def _run(words: list[str]) -> int:
 
 
 def _list_demos() -> int:
-    from cuzktop.sources.replay import demo, demo_names  # noqa: PLC0415
+    from cuzktop.sources.demos import demo, demo_names  # noqa: PLC0415
 
     names = demo_names()
     width = max((len(name) for name in names), default=0)
@@ -185,7 +185,7 @@ def _start_at(options: argparse.Namespace) -> float | None:
     """Where a demo begins to be played, in seconds after its log's first line."""
     if options.at is not None or options.demo is None:
         return None if options.at is None else float(options.at)
-    from cuzktop.sources.replay import DEFAULT_DEMO, demo  # noqa: PLC0415
+    from cuzktop.sources.demos import DEFAULT_DEMO, demo  # noqa: PLC0415
 
     return demo(options.demo or DEFAULT_DEMO).start_s
 
@@ -314,7 +314,7 @@ def _samples_of(options: argparse.Namespace) -> tuple[Path, bool] | None:
     if samples is not None:
         return samples, options.samples_utc
     if options.demo is not None:
-        from cuzktop.sources.replay import DEFAULT_DEMO, demo  # noqa: PLC0415
+        from cuzktop.sources.demos import DEFAULT_DEMO, demo  # noqa: PLC0415
 
         chosen = demo(options.demo or DEFAULT_DEMO)
         if chosen.gpu_csv is not None:
@@ -665,7 +665,7 @@ def _record(options: argparse.Namespace) -> int:
 
 def _replay(options: argparse.Namespace) -> int:
     from cuzktop.sources.files import holds_recording  # noqa: PLC0415
-    from cuzktop.sources.replay import position_s, reel  # noqa: PLC0415
+    from cuzktop.sources.reels import position_s, reel  # noqa: PLC0415
 
     path = Path(options.log)
     if not holds_recording(path):

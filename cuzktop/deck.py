@@ -198,7 +198,7 @@ class Deck:
 
     def go_to(self, text: str) -> str:
         """Go to a time: seconds after the beginning, or a time of day (UTC)."""
-        from cuzktop.sources.replay import position_s  # noqa: PLC0415 (loaded if it plays)
+        from cuzktop.sources.reels import position_s  # noqa: PLC0415 (loaded if it plays)
 
         player = self._player
         if player is None or not text:

@@ -89,7 +89,7 @@ def _locate(options: argparse.Namespace) -> Log:
         message = f"{' and '.join(asked)} at once"
         raise UsageError(message, hint="give one of them")
     if demo_name is not None:
-        from cuzktop.sources.replay import DEFAULT_DEMO, demo  # noqa: PLC0415
+        from cuzktop.sources.demos import DEFAULT_DEMO, demo  # noqa: PLC0415
 
         return Log(path=demo(demo_name or DEFAULT_DEMO).log)
     if named is not None:

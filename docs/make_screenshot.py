@@ -17,7 +17,7 @@ os.environ["COLORTERM"] = "truecolor"
 from cuzktop.frame import Frame, Source
 from cuzktop.parse.scanner import LogScanner
 from cuzktop.picture import Picture
-from cuzktop.sources.replay import DEFAULT_DEMO, demo
+from cuzktop.sources.demos import DEFAULT_DEMO, demo
 from cuzktop.tui.app import CuzktopApp
 
 UNTIL = b"TIMELINE,502954,"  # a call at the barrier, work queued, syntheses in flight

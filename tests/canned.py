@@ -8,8 +8,8 @@ from pathlib import Path
 
 from cuzktop.events import GpuSampled, HostSampled
 from cuzktop.sources.files import open_log, read_blocks
+from cuzktop.sources.line_clock import LineClock
 from cuzktop.sources.recording import DEFAULT_MAX_BYTES, LogCut, RecordingWriter, RecordReader
-from cuzktop.sources.replay import LineClock
 
 
 def log_bytes(path: Path) -> bytes:

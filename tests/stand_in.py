@@ -29,7 +29,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from cuzktop.sources.files import STAMP, stamp_ms
-from cuzktop.sources.replay import LineClock
+from cuzktop.sources.line_clock import LineClock
 
 OUT, ERR = 1, 2
 ANSI = re.compile(rb"\x1b\[[0-9;]*m")

@@ -19,7 +19,7 @@ import pytest
 
 from cuzktop import __version__
 from cuzktop.cli import main
-from cuzktop.sources.replay import demo, demo_names
+from cuzktop.sources.demos import demo, demo_names
 from tests.on_terminal import Terminal
 
 COMMAND = [sys.executable, "-m", "cuzktop"]

@@ -29,7 +29,7 @@ from cuzktop.frame import TIME_CLASSES, Source
 from cuzktop.headless.snapshot import snapshot_document
 from cuzktop.parse.scanner import LogScanner
 from cuzktop.picture import Picture
-from cuzktop.sources.replay import demo_names
+from cuzktop.sources.demos import demo_names
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDENS = ROOT / "tests" / "goldens"
@@ -67,7 +67,7 @@ def printed(arguments: list[str], folder: Path) -> tuple[int, str, str]:
     err = io.StringIO()
     with (
         contextlib.chdir(folder),
-        patch("cuzktop.sources.replay.demos_root", lambda: Path("demo_logs")),
+        patch("cuzktop.sources.demos.demos_root", lambda: Path("demo_logs")),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):

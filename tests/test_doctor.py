@@ -42,10 +42,10 @@ from cuzktop.doctor import (
 )
 from cuzktop.errors import SourceUnreadableError
 from cuzktop.headless.doctor import daemons_text, doctor_document, doctor_text
+from cuzktop.sources.demos import demo
 from cuzktop.sources.discovery import Choice, Config, Daemon, Stream, find_daemons
 from cuzktop.sources.gpu_reader import ErrorKind, GpuReadError, NumberField, NvmlUnavailableError
 from cuzktop.sources.gpu_reader import TextField as GpuTextField
-from cuzktop.sources.replay import demo
 from cuzktop.sources.status import Address, StatusError
 from tests.sources.machine import STARTED_MS, SYSTEM_UNIT, WRITE, Machine
 

@@ -19,8 +19,8 @@ from cuzktop.frame import Frame
 from cuzktop.logbook import KEEP_LINES, LogBook
 from cuzktop.parse.scanner import LogScanner
 from cuzktop.picture import Picture
+from cuzktop.sources.demos import demo
 from cuzktop.sources.log_tail import LogTail
-from cuzktop.sources.replay import demo
 from tests.canned import log_bytes
 from tests.corelog import apart
 

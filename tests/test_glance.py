@@ -12,7 +12,7 @@ from cuzktop.frame import Frame
 from cuzktop.glance import MOST_BYTES, Glance, glance
 from cuzktop.parse.scanner import LogScanner
 from cuzktop.picture import Picture
-from cuzktop.sources.replay import demo
+from cuzktop.sources.demos import demo
 from tests.test_engine import START_MS, Scene, synth
 
 

@@ -27,7 +27,7 @@ from cuzktop.frame import Alert, Frame, Gpu, Nvml, PartitionRow, Source
 from cuzktop.headless.snapshot import snapshot_document
 from cuzktop.parse.scanner import LogScanner
 from cuzktop.picture import HISTORY_S, SUMMED_MS, Picture
-from cuzktop.sources.replay import demo
+from cuzktop.sources.demos import demo
 from cuzktop.tui.widgets.alerts import notice
 from tests import logsim
 

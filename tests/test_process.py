@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cuzktop.errors import EXIT_INTERNAL
-from cuzktop.sources.replay import demo
+from cuzktop.sources.demos import demo
 from tests.canned import log_bytes
 from tests.on_terminal import ROOT, Terminal
 

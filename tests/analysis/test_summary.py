@@ -17,7 +17,7 @@ from cuzktop.frame import PartitionRow, RunReport
 from cuzktop.model.state import Job, Run
 from cuzktop.parse.scanner import LogScanner
 from cuzktop.reading import LogSummary
-from cuzktop.sources.replay import demo
+from cuzktop.sources.demos import demo
 from tests import logsim
 from tests.canned import log_bytes
 from tests.corelog import Log

@@ -20,8 +20,8 @@ from cuzktop.headless.diff import diff_document, diff_text, summarise_for_diff
 from cuzktop.headless.layout import cells
 from cuzktop.model.state import Run
 from cuzktop.parse.scanner import LogScanner
+from cuzktop.sources.demos import demo
 from cuzktop.sources.files import open_log, read_blocks
-from cuzktop.sources.replay import demo
 from tests import logsim
 from tests.logsim import Knobs
 

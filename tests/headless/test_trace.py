@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from cuzktop.events import GpuSampled
 from cuzktop.headless.trace import TraceCounts, _Lane, _Slots, write_trace
 from cuzktop.parse.scanner import LogScanner
+from cuzktop.sources.demos import demo, demo_names
 from cuzktop.sources.files import open_log, read_blocks
-from cuzktop.sources.replay import demo, demo_names
 from cuzktop.sources.samples import read_samples
 from tests import logsim
 from tests.corelog import ZERO_US, Json, Log

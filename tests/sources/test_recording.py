@@ -42,6 +42,7 @@ from cuzktop.picture import Picture
 from cuzktop.reading import LogSummary
 from cuzktop.settings import MAX_LINE_BYTES, START_BACK_BYTES, START_BACK_MS, Since
 from cuzktop.sources import recording
+from cuzktop.sources.demos import demo
 from cuzktop.sources.files import LogParser, find_start, holds_recording, open_log, read_blocks
 from cuzktop.sources.gpu_reader import UTIL_SOURCES
 from cuzktop.sources.recording import (
@@ -60,7 +61,6 @@ from cuzktop.sources.recording import (
     recording_since,
     recording_tail,
 )
-from cuzktop.sources.replay import demo
 from cuzktop.sources.samples import means_by_gpu, read_samples
 from cuzktop.sources.since import find_since
 from tests.canned import log_bytes, record_log, recording_blocks

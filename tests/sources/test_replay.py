@@ -23,22 +23,13 @@ from cuzktop.events import (
     SourceNote,
 )
 from cuzktop.settings import READ_BLOCK_BYTES
-from cuzktop.sources import recording, replay
+from cuzktop.sources import demos, recording, reels, replay
+from cuzktop.sources.demos import Demo, demo, demo_folder, demo_names
 from cuzktop.sources.files import open_log, read_blocks
+from cuzktop.sources.line_clock import LineClock, timed
 from cuzktop.sources.recording import Piece, RecordingWriter
-from cuzktop.sources.replay import (
-    LINGER_S,
-    MOST_EVENTS,
-    Demo,
-    LineClock,
-    RecordingReel,
-    Replay,
-    demo,
-    demo_folder,
-    demo_names,
-    position_s,
-    timed,
-)
+from cuzktop.sources.reels import RecordingReel, position_s
+from cuzktop.sources.replay import LINGER_S, MOST_EVENTS, Replay
 from tests.canned import record_log, recording_blocks
 
 ZERO_S = 1_773_450_000  # 2026-03-14T01:00:00Z
@@ -734,7 +725,7 @@ def test_who_has_it_brought_never_waits_for_a_disk(
         player.bring()
         who[0] = "thread"
 
-    monkeypatch.setattr(replay, "RecordingReel", Slow)
+    monkeypatch.setattr(reels, "RecordingReel", Slow)
     monkeypatch.setattr(replay, "PIECES_AHEAD", 10)
     stage = Remote()
     player = play(rec, stage, again=False)
@@ -805,7 +796,7 @@ def test_what_cannot_be_read_is_told_after_all_that_can(
             yield at(5), b"two\n"
             raise UsageError(str(at_ms), hint="")
 
-    monkeypatch.setattr(replay, "RecordingReel", Broken)
+    monkeypatch.setattr(reels, "RecordingReel", Broken)
     stage = Stage()
     play(rec, stage, again=False).run()
     assert stage.lines() == [(0.0, "one"), (5.0, "two")]
@@ -843,7 +834,7 @@ def test_a_recording_in_parts_is_found_at_any_time(
     path = tmp_path / "run.rec"
     long_recording(path)
     whole = [line for line in recorded_lines(path) if b"TIMELINE" in line]
-    monkeypatch.setattr(replay, "SEEK_BACK_BYTES", 200_000)
+    monkeypatch.setattr(reels, "SEEK_BACK_BYTES", 200_000)
     stage = Remote(stop_after_s=0.3)
     player = play(path, stage, again=False)
     to_ms = player.first_ms + (player.last_ms - player.first_ms) * share
@@ -964,14 +955,14 @@ def test_an_unknown_demo_lists_the_others() -> None:
 
 
 def test_no_demos_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "demos_root", lambda: tmp_path / "none")
+    monkeypatch.setattr(demos, "demos_root", lambda: tmp_path / "none")
     assert demo_names() == ()
     with pytest.raises(UsageError, match="no demos are installed"):
         demo("herd")
 
 
 def test_an_about_with_nothing_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "demos_root", lambda: tmp_path)
+    monkeypatch.setattr(demos, "demos_root", lambda: tmp_path)
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "about.txt").touch()
     (tmp_path / "x" / "gpu.csv").touch()
@@ -982,7 +973,7 @@ def test_an_about_with_nothing_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_demo_may_be_a_recording(
     rec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay, "demos_root", lambda: tmp_path)
+    monkeypatch.setattr(demos, "demos_root", lambda: tmp_path)
     folder = tmp_path / "x"
     folder.mkdir()
     (folder / "about.txt").write_text("A recording\nstart=5\n")

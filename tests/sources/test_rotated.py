@@ -209,7 +209,7 @@ def test_a_rotation_while_they_are_read_loses_and_doubles_nothing(tmp_path: Path
 def test_a_report_of_the_parts_is_that_of_the_whole(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from cuzktop.sources.replay import demo  # noqa: PLC0415 (only this test plays one)
+    from cuzktop.sources.demos import demo  # noqa: PLC0415 (only this test plays one)
 
     data = gzip.decompress(demo("h200-one-gpu").log.read_bytes())
     third = len(data) // 3

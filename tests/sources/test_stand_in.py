@@ -20,8 +20,8 @@ from cuzktop.events import StatusRead
 from cuzktop.frame import Source
 from cuzktop.parse.scanner import LogScanner
 from cuzktop.picture import Picture
+from cuzktop.sources.demos import demo
 from cuzktop.sources.discovery import ProcReader, find_daemons
-from cuzktop.sources.replay import demo
 from cuzktop.sources.status import address_of, fetch, parse_status
 from tests.canned import log_bytes
 
