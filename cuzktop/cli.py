@@ -271,7 +271,7 @@ def _damage(log: Log, scanner: LogScanner, parser: LogParser) -> str:
     """What of a recording could not be used, said on standard error too; empty for a log."""
     if parser is scanner:
         return ""
-    from cuzktop.sources.recording import RecordingParser  # noqa: PLC0415
+    from cuzktop.sources.recording_reader import RecordingParser  # noqa: PLC0415
 
     text = parser.damage.text() if isinstance(parser, RecordingParser) else ""
     if text:
@@ -405,7 +405,7 @@ def _recorded(
     if log.is_journal or (not stream and not holds_recording(log.path)):
         csv = None if samples is None else lambda: _read_samples(samples)
         return _open(log), scanner, csv
-    from cuzktop.sources.recording import (  # noqa: PLC0415
+    from cuzktop.sources.recording_reader import (  # noqa: PLC0415
         KeptReadings,
         RecordingParser,
         as_log,
@@ -550,7 +550,7 @@ def _tail(
 
     if not stream and not holds_recording(path):
         return _tail_blocks(log, since), scanner
-    from cuzktop.sources.recording import (  # noqa: PLC0415
+    from cuzktop.sources.recording_reader import (  # noqa: PLC0415
         RecordingParser,
         as_log,
         recording_since,
@@ -637,7 +637,7 @@ def _add_samples(
 
 def _record(options: argparse.Namespace) -> int:
     from cuzktop.sources.recorder import record  # noqa: PLC0415
-    from cuzktop.sources.recording import DEFAULT_MAX_BYTES  # noqa: PLC0415
+    from cuzktop.sources.recording_writer import DEFAULT_MAX_BYTES  # noqa: PLC0415
 
     log = locate(options)
     source = None

@@ -105,7 +105,7 @@ class Tape:
     def begin(self, path: Path) -> str:
         """Record to the new file `path`. Raises CuzktopError if it can't be made."""
         from cuzktop.sources.recorder import RecordingTap  # noqa: PLC0415 (few record)
-        from cuzktop.sources.recording import RecordingWriter  # noqa: PLC0415
+        from cuzktop.sources.recording_writer import RecordingWriter  # noqa: PLC0415
 
         writer = RecordingWriter(
             path, now_ms=self._wall_ms(), log=self._log, on_failure=self._on_failure

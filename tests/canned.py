@@ -9,7 +9,9 @@ from pathlib import Path
 from cuzktop.events import GpuSampled, HostSampled
 from cuzktop.sources.files import open_log, read_blocks
 from cuzktop.sources.line_clock import LineClock
-from cuzktop.sources.recording import DEFAULT_MAX_BYTES, LogCut, RecordingWriter, RecordReader
+from cuzktop.sources.recording import LogCut
+from cuzktop.sources.recording_reader import RecordReader
+from cuzktop.sources.recording_writer import DEFAULT_MAX_BYTES, RecordingWriter
 
 
 def log_bytes(path: Path) -> bytes:

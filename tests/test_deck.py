@@ -11,7 +11,7 @@ import pytest
 from cuzktop.cli import main
 from cuzktop.deck import PLAYED, Deck, Junction, Tape
 from cuzktop.events import Event, GpuSampled, LineUnparsed, LogEvent
-from cuzktop.sources.recording import recording_samples
+from cuzktop.sources.recording_reader import recording_samples
 from cuzktop.sources.replay import Replay
 from tests.canned import record_log, recording_blocks
 

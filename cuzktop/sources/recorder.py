@@ -22,7 +22,7 @@ from cuzktop.events import (
 )
 from cuzktop.sources.files import LogParser, holds_recording, is_stream, open_stream
 from cuzktop.sources.log_reader import Emit
-from cuzktop.sources.recording import (
+from cuzktop.sources.recording_writer import (
     DEFAULT_MAX_BYTES,
     Recorded,
     RecordingStoppedError,

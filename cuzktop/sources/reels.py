@@ -14,7 +14,8 @@ from cuzktop.events import GpuSampled, HostSampled, SourceNote
 from cuzktop.settings import READ_BLOCK_BYTES
 from cuzktop.sources.files import holds_recording, open_log, plain_size, read_blocks
 from cuzktop.sources.line_clock import LineClock, timed
-from cuzktop.sources.recording import Damage, Piece, RecordReader, opened_parts, whole_lines
+from cuzktop.sources.recording import Piece
+from cuzktop.sources.recording_reader import Damage, RecordReader, opened_parts, whole_lines
 
 GPU_WORKS = b",GPU_START,"
 SEEK_BACK_BYTES = 16 * 1024 * 1024  # of a recording, read before the point that is asked for

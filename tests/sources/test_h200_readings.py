@@ -19,7 +19,7 @@ import pytest
 
 from cuzktop.cli import main
 from cuzktop.events import GpuProcess, GpuSampled
-from cuzktop.sources.recording import recording_samples
+from cuzktop.sources.recording_reader import recording_samples
 from cuzktop.sources.samples import means_by_gpu
 
 DATA = Path(__file__).parent.parent / "data" / "h200_sampler"

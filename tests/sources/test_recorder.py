@@ -29,13 +29,9 @@ from cuzktop.events import (
 from cuzktop.sources import recorder
 from cuzktop.sources.files import LogParser, open_log, read_blocks
 from cuzktop.sources.recorder import RecordingTap, record
-from cuzktop.sources.recording import (
-    Piece,
-    Recorded,
-    RecordingStoppedError,
-    RecordingWriter,
-    RecordReader,
-)
+from cuzktop.sources.recording import Piece
+from cuzktop.sources.recording_reader import RecordReader
+from cuzktop.sources.recording_writer import Recorded, RecordingStoppedError, RecordingWriter
 from tests.canned import recording_blocks
 
 T0_MS = 1_796_029_645_000.0

@@ -41,26 +41,23 @@ from cuzktop.parse.scanner import LogScanner
 from cuzktop.picture import Picture
 from cuzktop.reading import LogSummary
 from cuzktop.settings import MAX_LINE_BYTES, START_BACK_BYTES, START_BACK_MS, Since
-from cuzktop.sources import recording
+from cuzktop.sources import recording, recording_reader, recording_writer
 from cuzktop.sources.demos import demo
 from cuzktop.sources.files import LogParser, find_start, holds_recording, open_log, read_blocks
 from cuzktop.sources.gpu_reader import UTIL_SOURCES
-from cuzktop.sources.recording import (
-    LEAST_MAX_BYTES,
+from cuzktop.sources.recording import LogCut, Piece, older_part
+from cuzktop.sources.recording_reader import (
     Damage,
     KeptReadings,
-    LogCut,
-    Piece,
     RecordingParser,
-    RecordingWriter,
     RecordReader,
     as_log,
-    older_part,
     opened_parts,
     recording_samples,
     recording_since,
     recording_tail,
 )
+from cuzktop.sources.recording_writer import LEAST_MAX_BYTES, RecordingWriter
 from cuzktop.sources.samples import means_by_gpu, read_samples
 from cuzktop.sources.since import find_since
 from tests.canned import log_bytes, record_log, recording_blocks
@@ -176,8 +173,8 @@ def test_processes_of_a_card_come_back_as_they_were() -> None:
         GpuProcess(12, None, None, here=False),
     )
     for reading in (GPU._replace(processes=processes), GPU._replace(processes=())):
-        text = recording._to_json(reading)
-        assert recording._gpu_reading(json.loads(text)) == reading
+        text = recording.reading_json(reading)
+        assert recording.gpu_reading(json.loads(text)) == reading
 
 
 @pytest.mark.parametrize(
@@ -185,8 +182,8 @@ def test_processes_of_a_card_come_back_as_they_were() -> None:
     [5, [7], [[1, 2, "x"]], [["1", 2, "x", True]], [[1, 2, 3, True]], [[1, 10**300, "x", True]]],
 )
 def test_processes_that_are_none_are_unknown(told: object) -> None:
-    text = {**json.loads(recording._to_json(GPU)), "processes": told}
-    assert recording._gpu_reading(text) == GPU
+    text = {**json.loads(recording.reading_json(GPU)), "processes": told}
+    assert recording.gpu_reading(text) == GPU
 
 
 def test_a_recording_is_lines_of_text(path: Path) -> None:
@@ -340,8 +337,8 @@ def test_a_damaged_reading_is_counted(path: Path, told: str) -> None:
     ],
 )
 def test_a_figure_that_no_card_has_is_unknown(name: str, value: float) -> None:
-    told = {**json.loads(recording._to_json(GPU)), name: value}
-    reading = recording._gpu_reading(told)
+    told = {**json.loads(recording.reading_json(GPU)), name: value}
+    reading = recording.gpu_reading(told)
     assert reading is not None
     assert getattr(reading, name) is None
     assert reading.gpu == GPU.gpu
@@ -383,7 +380,7 @@ def test_a_damaged_note_is_counted(path: Path, told: str) -> None:
 
 
 def test_every_source_of_utilisation_can_be_recorded() -> None:
-    assert recording._SOURCES == UTIL_SOURCES
+    assert recording.SOURCES == UTIL_SOURCES
 
 
 def test_a_long_sentence_is_shortened(path: Path) -> None:
@@ -545,7 +542,7 @@ def test_endless_lines_come_in_bounded_records(path: Path) -> None:
         writer.log(log[at : at + 100_000], T0_MS)
     writer.close(T0_MS)
     text = path.read_bytes()
-    assert max(map(len, text.splitlines())) <= MAX_LINE_BYTES + recording.PREFIX_BYTES
+    assert max(map(len, text.splitlines())) <= MAX_LINE_BYTES + recording_reader.PREFIX_BYTES
     assert log_in(untimed(text)[0]) == log
     assert writer.recorded.lines == 3
 
@@ -672,7 +669,7 @@ def test_parts_follow_each_other_also_as_one_stream(path: Path) -> None:
     assert kept(path) == log
 
 
-HALF = recording.HALF_WAITS_MS
+HALF = recording_writer.HALF_WAITS_MS
 
 
 def test_another_recording_behind_it_is_another_log(path: Path, tmp_path: Path) -> None:
@@ -1020,5 +1017,5 @@ def test_damage_stands_at_the_end_of_what_is_printed(
 
 
 def test_errors_of_recordings_end_the_program_with_status_2() -> None:
-    assert issubclass(recording.RecordingStoppedError, CuzktopError)
-    assert recording.RecordingStoppedError("x").exit_code == 2
+    assert issubclass(recording_writer.RecordingStoppedError, CuzktopError)
+    assert recording_writer.RecordingStoppedError("x").exit_code == 2

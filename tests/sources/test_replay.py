@@ -23,11 +23,12 @@ from cuzktop.events import (
     SourceNote,
 )
 from cuzktop.settings import READ_BLOCK_BYTES
-from cuzktop.sources import demos, recording, reels, replay
+from cuzktop.sources import demos, recording_reader, recording_writer, reels, replay
 from cuzktop.sources.demos import Demo, demo, demo_folder, demo_names
 from cuzktop.sources.files import open_log, read_blocks
 from cuzktop.sources.line_clock import LineClock, timed
-from cuzktop.sources.recording import Piece, RecordingWriter
+from cuzktop.sources.recording import Piece
+from cuzktop.sources.recording_writer import RecordingWriter
 from cuzktop.sources.reels import RecordingReel, position_s
 from cuzktop.sources.replay import LINGER_S, MOST_EVENTS, Replay
 from tests.canned import record_log, recording_blocks
@@ -823,7 +824,7 @@ def test_a_real_thread_is_woken(rec: Path) -> None:
 
 def long_recording(path: Path) -> bytes:
     text = ENGINE + b"".join(mark(ms) for ms in range(0, 4_000_000, 500))
-    record_log(path, text, max_bytes=recording.LEAST_MAX_BYTES * 2)
+    record_log(path, text, max_bytes=recording_writer.LEAST_MAX_BYTES * 2)
     return text
 
 
@@ -849,7 +850,7 @@ def test_a_recording_in_parts_is_found_at_any_time(
 
 
 def recorded_lines(path: Path) -> list[bytes]:
-    with recording.opened_parts(path) as parts:
+    with recording_reader.opened_parts(path) as parts:
         whole = [block for file in parts for block in read_blocks(file)]
     return b"".join(recording_blocks(whole)).splitlines()
 
