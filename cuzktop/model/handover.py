@@ -27,7 +27,7 @@ from cuzktop.model.blocks import (
 from cuzktop.model.effort import Effort
 from cuzktop.model.fitting import Fitting
 from cuzktop.model.joint import LOSS
-from cuzktop.model.lateness import FORBIDDEN, Window, early_cost, print_cost
+from cuzktop.model.lateness import FORBIDDEN, Window, early_cost, print_cost, start_cost
 from cuzktop.model.options import Entry, by_cost, disorder
 from cuzktop.model.state import Call, Line
 from cuzktop.model.tape import Pools
@@ -40,6 +40,8 @@ OUT_OF_TURN, TURN_MS = 0.3, 5.0  # who has waited longer is likelier to have the
 IDLE_MS, IDLE_WEIGHT, IDLE_MOST = 2.0, 0.3, 2.0
 # and for longer than `PASSING_MS`; at most as much as that someone unseen held it,
 LATE, LATE_MOST_MS, UNKNOWN_HOLDER = 2.0, 600.0, 9.0
+# Or it passed at once to a thread that got no CPU for long, as a late pickup of its worker tells.
+LATE_START = 4.5
 STRAY_HOLDER = 0.5  # or that the call did whose block is nobody's
 # A block may have begun, by its lines, at times when its call couldn't have: the more, the dearer.
 SHARED_WEIGHT, TOLD_MS = 0.5, 2.0
@@ -221,15 +223,12 @@ class Handover:
             for call in open_:
                 if call.start_seq >= block.first_seq:
                     continue
-                for fit, begun in self._fits_of(call, block):
-                    passing = self._passing(way, wanted, call, block, begun)
-                    if passing.cost >= FORBIDDEN:
-                        continue
+                for fit, passing in self._passings(way, wanted, call, block):
                     lo, hi = passing.begun
-                    ended = (lo + end.b, hi + end.b + 1)
-                    total = cost + fit + passing.cost + self._fitting.after(call, ended)
+                    total = cost + fit + passing.cost
                     if not self.one_lock:
                         total += _order_cost(way.trace, block, passing.begun)
+                    ended = (lo + end.b, hi + end.b + 1)
                     free = {**way.free, self._lock_of(call): Free(ended, end.seq)}
                     trace = Trace(call, block, passing, way.trace, depth)
                     left = tuple(other for other in open_ if other is not call)
@@ -265,6 +264,31 @@ class Handover:
             wanted[lock] = min(call.begun[1], wanted.get(lock, math.inf))
         return wanted
 
+    def _passings(
+        self, way: Way, wanted: Mapping[int, float], call: Call, block: Block
+    ) -> Iterator[tuple[float, Passing]]:
+        """How the lock may pass on to this call for the block, and what it costs besides.
+
+        It begins at once as a rule; later if its worker's next pickup is late for that.
+        """
+        free = way.free.get(self._lock_of(call))
+        if free is not None and free.seq > block.first_seq:
+            return
+        total = block.end.b
+        for fit, begun in self._fits_of(call, block):
+            passing = self._passing(way, wanted, call, block, begun)
+            if passing.cost >= FORBIDDEN:
+                continue
+            lo, hi = passing.begun
+            after = self._fitting.after(call, (lo + total, hi + total + 1))
+            yield fit + after, passing
+            if after > LATE_START and fit < LATE_START and passing.soon < begun[1]:
+                lo, hi = passing.soon, begun[1]
+                less = self._fitting.after(call, (lo + total, hi + total + 1))
+                if LATE_START + less < after:
+                    cost = passing.cost + LATE_START
+                    yield fit + less, passing._replace(cost=cost, begun=(lo, hi))
+
     def _passing(
         self, way: Way, wanted_by: Mapping[int, float], call: Call, block: Block, begun: Window
     ) -> Passing:
@@ -280,8 +304,6 @@ class Handover:
         out_of_turn = wanted < asked - TURN_MS
         ready = asked
         if free is not None:
-            if free.seq > block.first_seq:
-                return Passing(FORBIDDEN, begun, begun, math.inf)
             ready = max(ready, free.at[0])
             wanted = max(wanted, free.at[1])
         for failed in self._failures:  # it may have held the lock until its end
@@ -292,7 +314,11 @@ class Handover:
         soon = wanted + PASSING_MS + self.staging_ms
         alone = (max(block.begun[0], min(ready, block.begun[1])), block.begun[1])
         if ready > hi:
-            return Passing(2.0 * early_cost(ready - hi), begun, alone, soon)
+            cost = 2.0 * early_cost(ready - hi)
+            if ready <= block.begun[1]:  # then the kernels waited longer, for a late prep_msm
+                cost = min(cost, start_cost(ready - hi))
+                return Passing(cost, (ready, min(block.begun[1], max(ready, soon))), alone, soon)
+            return Passing(cost, begun, alone, soon)
         lo = max(lo, ready)
         if lo <= soon:
             cost = min(IDLE_MOST, IDLE_WEIGHT * max(0.0, lo - wanted - IDLE_MS))

@@ -362,8 +362,8 @@ class Model:
             gpu.open_calls[id(call)] = call
             call.gpu = gpu.number
             gpu.first_start = min(call.start, gpu.first_start or call.start)
-            begun = [*before.history.start, *(other.start for other in before.open_calls.values())]
-            before.first_start = min(begun, default=None)
+            left = (one.start for one in self.attributor.waiting if one.gpu == before.number)
+            before.first_start = min([*before.history.start, *left], default=None)
 
     def _lock_of(self, worker: int) -> int:
         """The mutex that a worker's calls take: its GPU label's, or the process's only one."""

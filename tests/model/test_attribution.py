@@ -292,6 +292,23 @@ def test_kernels_that_waited_for_a_cpu_and_not_for_prep_msm_keep_their_call() ->
     assert (score.missing, score.wrong) == (Counter(), [])
 
 
+LATE_THREADS = {
+    103: "a GPU thread gets no CPU for 400 ms after the lock has passed to its call",
+    188: "the same",
+    433: "a CPU thread begins late, so that the kernels wait longer than prep_msm took",
+    535: "the same",
+}
+
+
+@pytest.mark.parametrize("seed", LATE_THREADS)
+def test_kernels_of_a_call_whose_threads_began_late_are_its_own(seed: int) -> None:
+    slow = Knobs(version=36, jobs=3, seed=seed, synth=40_000, parse=400, prep=1900, b_g2=600)
+    knobs = replace(slow, ntt=1000, batch=620, tail=100, dealloc=200, trim=50, stall=0.01, cuts=0)
+    log, truth = logsim.simulate(knobs)
+    score = scored(report(log), truth)
+    assert (score.missing["kernel"], score.share("kernel")) == (0, 1.0)
+
+
 # ---------------------------------------------------------------- bounds
 
 

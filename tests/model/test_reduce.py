@@ -751,6 +751,30 @@ def test_up_to_s30_everything_runs_on_the_first_card(
     assert run["gpus"][0]["span_ms"] == 500
 
 
+def test_a_call_that_ended_before_the_second_card_was_used_stays_in_the_first_one_s_span() -> None:
+    log = Log().say(0, "starting cuzk engine pipeline_enabled=true")
+    log.say(1, f"starting pipeline: synthesis task + GPU workers {OLDER}")
+    for worker in (0, 1, 2):
+        gpu = worker // 2
+        log.say(1, f"pipeline GPU worker started worker_id={worker} gpu={gpu} sub_id=0")
+    for partition, worker, at_ms in ((0, 0, 1000), (1, 1, 3000), (2, 2, 3100)):
+        log.clocked(at_ms - 900, "SYNTH_START", JOB, f"partition={partition}")
+        log.clocked(at_ms, "SYNTH_END", JOB, f"partition={partition},synth_ms=895")
+        log.clocked(at_ms, "CHAN_SEND", JOB, f"partition={partition}")
+        log.picked(at_ms, JOB, partition, worker)
+        if partition != 1:
+            log.timing(f"set pool release threshold to MAX on gpu {worker // 2}")
+        if partition == 0:
+            log.timing("split_vectors_ms=0 setup_to_split_ms=0")
+            log.timing("gpu_tid=0 ntt_msm_h_ms=400").timing("prep_msm_ms=420")
+            log.timing("gpu_tid=0 batch_add_ms=50")
+            log.timing("gpu_tid=0 tail_msm_ms=40 gpu_total_ms=512")
+            log.timing("b_g2_msm_ms=80 num_circuits=1").ended(1515, JOB, 0, worker, 514)
+    log.ended(3500, JOB, 1, 1).ended(3600, JOB, 2, 2)
+    spans = {gpu["gpu"]: gpu["span_ms"] for gpu in only_run(report(log.data))["gpus"]}
+    assert spans == {0: 2500, 1: 500}
+
+
 # ---------------------------------------------------------------- calls of which little was seen
 
 
