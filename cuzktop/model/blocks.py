@@ -161,15 +161,19 @@ class Former:
                 some[end] = self._possible(pools, end, free=mine)
         contest = Contest(some, figures, effort=self._effort)
         blocks: dict[Line, Block] = {}
+        given: set[Line | None] = set()
         for end in ends:
             if end not in wanted:
                 continue
             verdict, doubts = contest.verdict(end)
             contest.give(end, verdict.option)
             block = block_of(end, _doubted(self._final_doubts, end, verdict, doubts), begun[end])
-            if None in block.lines and None not in taken[end].lines:
+            if None in block.lines and _whole_and_free(taken[end], given):
                 block = taken[end]._replace(sure=0.0)  # what is known better doesn't fit it
+            given.update(block.lines)
             blocks[end] = block
+        self._used.difference_update(*(taken[end].lines for end in blocks))
+        self._used.update(given)
         return blocks
 
     def forget(self, oldest: int) -> None:
@@ -205,6 +209,11 @@ class Former:
             if used.isdisjoint(option.lines)
             and all(line is None or not line.owned for line in option.lines)
         ]
+
+
+def _whole_and_free(block: Block, given: AbstractSet[Line | None]) -> bool:
+    """Whether no line of a block is lost, or another's by now."""
+    return all(line is not None and not line.owned and line not in given for line in block.lines)
 
 
 def _doubted(

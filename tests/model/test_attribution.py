@@ -6,6 +6,7 @@ all must be found.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -307,6 +308,23 @@ def test_kernels_of_a_call_whose_threads_began_late_are_its_own(seed: int) -> No
     log, truth = logsim.simulate(knobs)
     score = scored(report(log), truth)
     assert (score.missing["kernel"], score.share("kernel")) == (0, 1.0)
+
+
+PRINTED = re.compile(rb"(ntt_msm_h_ms|batch_add_ms|tail_msm_ms|prep_msm_ms|b_g2_msm_ms)=(\d+)")
+
+
+@pytest.mark.parametrize("seed", [9, 50])
+def test_no_figure_is_shown_more_often_than_it_was_printed(seed: int) -> None:
+    """A line that one call got when its block was made anew was still another's."""
+    slow = Knobs(version=33, gpus=2, jobs=6, seed=seed, synth=40_000, parse=400, prep=1900)
+    log, _ = logsim.simulate(
+        replace(slow, b_g2=600, ntt=1000, batch=620, tail=100, dealloc=200, trim=50, cuts=0)
+    )
+    printed = Counter((name.decode(), int(figure)) for name, figure in PRINTED.findall(log))
+    names = {name for name, _ in printed}
+    rows = only_run(report(log))["partitions"]
+    shown = Counter((name, row[name]) for row in rows for name in names if row[name] is not None)
+    assert shown - printed == Counter()
 
 
 # ---------------------------------------------------------------- bounds
