@@ -233,11 +233,14 @@ def test_a_log_that_is_standard_input_is_followed_as_the_file_it_is(
     assert b"growing.log" in terminal.seen
 
 
-@pytest.mark.parametrize(("left", "note"), [(1.0, b"doesn't grow"), (0.5, b"cannot read")])
+@pytest.mark.parametrize(
+    ("left", "on_overview", "on_diagnosis"),
+    [(1.0, b"all this is of then", b"doesn't grow"), (0.5, b"is cut off", b"cannot read")],
+)
 def test_a_compressed_log_shows_what_is_in_it(
-    log: Path, tmp_path: Path, left: float, note: bytes
+    log: Path, tmp_path: Path, left: float, on_overview: bytes, on_diagnosis: bytes
 ) -> None:
-    """And says that this is all, or that it is cut off."""
+    """And says at once that this is all, or that it is cut off."""
     path = tmp_path / "old.log.gz"
     packed = gzip.compress(log.read_bytes())
     path.write_bytes(packed[: int(len(packed) * left)])
@@ -245,8 +248,9 @@ def test_a_compressed_log_shows_what_is_in_it(
     terminal = Terminal(str(path))
     terminal.read_until(SHOWN)
     terminal.resize(200, 60)
+    terminal.read_until(on_overview)
     terminal.type(b"6")
-    terminal.read_until(note)
+    terminal.read_until(on_diagnosis)
     terminal.type(b"q")
     assert terminal.end() == 0
 

@@ -31,7 +31,7 @@ FRUITLESS_BYTES = 1024 * 1024  # nor do we go on where so much text names none o
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-DECOMPRESSORS = ("zlib", "zstd", "zstandard", "_zstd", "compression")
+DECOMPRESSORS = ("gzip", "zlib", "zstd", "zstandard", "_zstd", "compression")
 RECORDING = b"cuzktop-recording "  # how a recording of ours begins, of whatever version
 # How a file that is no text begins, and what it is.
 FOREIGN_MAGICS = (
@@ -194,22 +194,27 @@ def read_blocks(stream: BinaryIO, size: int = READ_BLOCK_BYTES) -> Iterator[byte
     while True:
         try:
             block = stream.read(size)
-        except EOFError:  # gzip and zstd
-            message = f"cannot read {_name(stream)}: the compressed file is cut off"
-            raise SourceUnreadableError(
-                message, hint="unpack what is left of it with zcat"
-            ) from None
-        except OSError as error:
-            raise unreadable(Path(_name(stream)), error) from None
         except Exception as error:
-            # zlib and zstd have errors of their own, which are no OSError.
-            if type(error).__module__.split(".")[0] not in DECOMPRESSORS:
-                raise
-            message = f"cannot read {_name(stream)}: {error}"
-            raise SourceUnreadableError(message) from None
+            # gzip, zlib and zstd have errors of their own, most of which are no OSError.
+            if type(error).__module__.split(".")[0] in DECOMPRESSORS:
+                raise _damaged(stream, f"is damaged ({error})") from None
+            if isinstance(error, EOFError):
+                raise _damaged(stream, "is cut off") from None
+            if isinstance(error, OSError):
+                raise unreadable(Path(_name(stream)), error) from None
+            raise
         if not block:
             return
         yield block
+
+
+def _damaged(stream: BinaryIO, how: str) -> SourceUnreadableError:
+    name = _name(stream)
+    unpack = "zcat" if type(stream).__module__ == "gzip" else "zstd -dc"
+    return SourceUnreadableError(
+        f"cannot read {name}: the compressed file {how}",
+        hint=f"fetch it again, or use what is left: {unpack} {name} | cuzktop report -",
+    )
 
 
 def _name(stream: BinaryIO) -> str:

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from cuzktop.errors import SourceUnreadableError
 from cuzktop.sources.files import LogParser, open_log, read_blocks
 from cuzktop.sources.log_reader import Emit, LogReader
+from cuzktop.units import size
 
 
 class PackedReader(LogReader):
@@ -28,12 +30,21 @@ class PackedReader(LogReader):
         self._on_end = on_end
 
     def _read_all(self) -> None:
-        with closing(open_log(self._path)) as file:
-            for block in read_blocks(file):
-                self._pass_on(self._parser.feed(block))
-                if self._stopped.is_set():
-                    return
-        self._end("info", f"{self._path} is read to its end: a compressed log doesn't grow")
+        read_bytes = 0
+        try:
+            with closing(open_log(self._path)) as file:
+                for block in read_blocks(file):
+                    read_bytes += len(block)
+                    self._pass_on(self._parser.feed(block))
+                    if self._stopped.is_set():
+                        return
+        except SourceUnreadableError as error:
+            if not read_bytes:
+                raise
+            before = f"{size(read_bytes)} of text before that are shown"
+            self._end("error", f"{error.message}; the {before}: fetch it again for the rest")
+        else:
+            self._end("info", f"{self._path} is read to its end: a compressed log doesn't grow")
 
     def _close(self) -> None:
         self._on_end()

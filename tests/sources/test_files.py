@@ -159,8 +159,12 @@ def test_gzip_is_told_by_its_first_bytes_not_by_its_name(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
-        pytest.param(lambda data: data[:-20], "cut off", id="cut"),
-        pytest.param(lambda data: data[:40] + b"\xff" * 40 + data[80:], "cannot read", id="broken"),
+        pytest.param(lambda data: data[:-20], "is cut off", id="cut"),
+        pytest.param(lambda data: data[:40] + b"\xff" * 40 + data[80:], "is damaged", id="broken"),
+        pytest.param(
+            lambda data: data[:-8] + b"none" + data[-4:], "is damaged .CRC check", id="sum"
+        ),
+        pytest.param(lambda data: data + b"more", "is damaged .Not a gzipped file", id="more"),
     ],
 )
 def test_a_damaged_gzip_is_one_line(tmp_path: Path, damage: object, reason: str) -> None:
@@ -169,7 +173,9 @@ def test_a_damaged_gzip_is_one_line(tmp_path: Path, damage: object, reason: str)
     path.write_bytes(damage(gzip.compress(os.urandom(5000))))
     with pytest.raises(SourceUnreadableError, match=reason) as raised:
         read_all(path)
-    assert "daemon.log.gz" in str(raised.value)
+    hint = f"fetch it again, or use what is left: zcat {path} | cuzktop report -"
+    assert str(raised.value).startswith(f"cannot read {path}: the compressed file is ")
+    assert str(raised.value).endswith(f": {hint}")
 
 
 def test_zstd_without_its_module_names_the_way_round(

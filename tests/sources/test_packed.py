@@ -10,6 +10,7 @@ import pytest
 
 from cuzktop.events import Event, LineUnparsed, LogEvent, SourceNote
 from cuzktop.sources.packed import PackedReader
+from cuzktop.units import size
 from tests.sources.test_stdin import Lines
 
 LOG = b"".join(b"line %d %d\n" % (n, n * n * n) for n in range(20_000))
@@ -72,7 +73,9 @@ def test_of_one_that_is_cut_off_comes_what_there_is(packed: Path) -> None:
     assert len(ended.lines) > 5_000
     [note] = ended.notes
     assert note.level == "error"
-    assert note.text.startswith(f"cannot read {packed}: the compressed file is cut off: ")
+    before = f"the {size(len(chr(10).join(ended.lines)))} of text before that are shown"
+    told = f"cannot read {packed}: the compressed file is cut off; {before}"
+    assert note.text == f"{told}: fetch it again for the rest"
     assert ended.ends == 1
 
 

@@ -199,6 +199,19 @@ def test_a_log_that_ended_long_ago_is_not_shown_as_the_present() -> None:
     assert chart.splitlines()[-1].endswith("end")
 
 
+def test_a_log_that_cannot_be_read_to_its_end_is_told_before_all_that_it_tells() -> None:
+    words = "cannot read d.log.gz: the compressed file is cut off; the 6.1M of text before that"
+    frame = busy()
+    hot = Alert(level="warning", at_ms=frame.now_ms - 90_000, text="GPU 0 is hot", lasts=True)
+    for silent_ms in (0.0, 10_800_000.0):
+        source = replace(frame.source, silent_ms=silent_ms, note=words)
+        alerts = (hot, Alert(level="error", at_ms=None, text=words))
+        broken = replace(frame, source=source, alerts=alerts)
+        assert text(draw_notice(broken, 120, 1)).startswith(f" ✗ {words}")
+    mended = replace(broken, source=replace(broken.source, note="", silent_ms=0.0))
+    assert text(draw_notice(mended, 120, 1)).startswith(" ! for 90s GPU 0 is hot")
+
+
 def test_nothing_wrong_needs_no_line() -> None:
     assert draw_notice(busy(), 80, 1) == []
 

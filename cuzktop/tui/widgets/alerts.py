@@ -80,15 +80,16 @@ def notice(frame: Frame) -> tuple[str, str, str] | None:
     """The one thing beside the verdict worth a line: its level, since when, and its text.
 
     What ended a minute ago is no news, and an error of ten minutes ago gives way to a warning of
-    what is so now.
+    what is so now. A log that can't be read to its end goes before all that it tells.
     """
     now_ms = frame.present_ms
     news = [one for one in _merged(frame.alerts) if _is_news(one, now_ms)]
     shown = [one for one in news if one.level != "info"]
-    if frame.source.old:
+    broken = [one for one in shown if one.level == "error" and one.text == frame.source.note]
+    if frame.source.old and not broken:
         return _ended(frame, sum(not one.lasts for one in shown))
     if shown:
-        first = min(shown, key=lambda one: _rank(one, now_ms))
+        first = min(broken or shown, key=lambda one: _rank(one, now_ms))
         more = f"  (+{len(shown) - 1} more)" if len(shown) > 1 else ""
         return first.level, when(first, now_ms), first.text + more
     if frame.source.read_pct is not None:
