@@ -302,7 +302,10 @@ def _doubts(
     count = _proofs(proofs, facts)
     worst = max(BOTTLENECK_OF, key=lambda kind: time_pct[kind])
     if count < FEW_PROOFS and proofs is not None:
-        told.append(f"{count} of {FEW_PROOFS} proofs completed: the shares may still move")
+        proof = "proof" if count == 1 else "proofs"
+        told.append(
+            f"only {count} {proof} completed, sure from {FEW_PROOFS} on: the shares may still move"
+        )
     elif proofs is None:
         told.append(
             "the log doesn't say which proofs are completed: the daemon's standard output is"

@@ -259,8 +259,8 @@ def test_few_proofs_lower_the_confidence_and_are_told(parts: dict[str, float]) -
     assert confidences == sorted(confidences)
     assert confidences[0] > 0
     assert confidences[-2] == confidences[-1]
-    assert any("3 of 10 proofs" in line for line in known[2].evidence)
-    assert not any("of 10 proofs" in line for line in known[-1].evidence)
+    assert any("only 3 proofs completed" in line for line in known[2].evidence)
+    assert not any("proofs completed" in line for line in known[-1].evidence)
     assert {one.bottleneck for one in known} == {known[0].bottleneck}
 
 
