@@ -20,7 +20,7 @@ from cuzktop.events import (
     LogEvent,
     SourceNote,
 )
-from cuzktop.sources.files import LogParser, holds_recording, is_stream, open_stream
+from cuzktop.sources.files import LogParser, look_at, open_stream
 from cuzktop.sources.log_reader import Emit
 from cuzktop.sources.recording_writer import (
     DEFAULT_MAX_BYTES,
@@ -208,10 +208,6 @@ def record(
     stop = stop or threading.Event()
     name = "standard input" if log == Path("-") else str(log)
     stream = None if source is not None else _stream_of(log)
-    if stream is None and source is None and holds_recording(log):
-        # What can't be read is said before a file is made, too.
-        message = f"{log} is a recording"
-        raise UsageError(message, hint=f"cuzktop replay {log} plays it; name the daemon's log")
     writer = RecordingWriter(
         path, now_ms=wall_ms(), log=name, max_bytes=max_bytes, max_age_s=max_age_s
     )
@@ -289,9 +285,19 @@ def _start_samplers(
 
 
 def _stream_of(log: Path) -> int | None:
-    """The descriptor of a log that is read once; None for a file that is followed."""
+    """The descriptor of a log that is read once; None for a file that is followed.
+
+    Raises SourceUnreadableError if it can't be read, UsageError if nobody writes into it.
+    """
     if log != Path("-"):
-        return open_stream(log, wait=True) if is_stream(log) else None
+        kind, _ = look_at(log)
+        if kind == "recording":
+            message = f"{log} is a recording"
+            raise UsageError(message, hint=f"cuzktop replay {log} plays it; name the daemon's log")
+        if kind == "packed":
+            message = f"{log} is a compressed log, into which nobody writes"
+            raise UsageError(message, hint=f"cuzktop {log} shows it; name the daemon's log")
+        return open_stream(log, wait=True) if kind == "stream" else None
     try:
         if os.isatty(0):
             message = "standard input is the terminal, not a log"

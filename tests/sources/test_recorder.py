@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 import queue
 import signal
@@ -304,14 +305,21 @@ def test_what_cannot_be_recorded_is_told_before_a_file_is_made(
     assert not path.exists()
 
 
-def test_a_recording_is_not_recorded_again_as_if_it_were_a_log(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        pytest.param(b"cuzktop-recording 1 {}\n", "old is a recording: cuzktop replay", id="ours"),
+        pytest.param(gzip.compress(b"TIMELINE\n"), "old is a compressed log", id="gzip"),
+    ],
+)
+def test_what_nobody_writes_into_is_not_recorded_as_if_it_were_a_growing_log(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: bytes, why: str
 ) -> None:
-    (tmp_path / "old.rec").write_bytes(b"cuzktop-recording 1 {}\n")
-    session = Session(path, tmp_path / "old.rec", monkeypatch)
+    (tmp_path / "old").write_bytes(written)
+    session = Session(path, tmp_path / "old", monkeypatch)
     session.run_until(lambda: False)
     assert isinstance(session.result, UsageError)
-    assert "old.rec is a recording" in str(session.result)
+    assert why in str(session.result)
     assert not path.exists()
 
 
