@@ -36,7 +36,7 @@ from cuzktop.model.joint import (
     Verdict,
     unrivalled,
 )
-from cuzktop.model.kinds import BLOCK, C1, C4, C7, C9, C10, C11, CHAIN, CPU
+from cuzktop.model.kinds import BLOCK, C1, C4, C7, C10, C11, CHAIN, CPU, TOGETHER
 from cuzktop.model.lateness import misfit
 from cuzktop.model.options import NOTHING, Hold, Option, by_cost, overlaps
 from cuzktop.model.plain import only_chain, only_preparation
@@ -72,6 +72,7 @@ TIMED_SPAWN_MS = 3.0  # and where the start call's delay is printed
 STAGING_MS = 45.0  # what S20–S27 do under the lock before the kernels
 
 CONTIGUOUS_UNTIL = 18  # up to this step a call's lines stand together
+RETURN_MAX_MS = 100.0  # and its GPU_END follows the last of them: 20 ms is usual
 STAGED = range(20, 28)
 ONE_LOCK_AGAIN = 30
 
@@ -109,6 +110,7 @@ class Attributor:
         self._fitting = Fitting()
         self._handover = Handover(self._fitting, self.effort)
         self._maybe_one_lock = False  # S30 may be the step
+        self._maybe_contiguous = False  # S18 may be, and a later one may be
 
     @property
     def pools(self) -> Pools:
@@ -151,6 +153,7 @@ class Attributor:
         """The daemon's steps that are still possible."""
         self.contiguous = last <= CONTIGUOUS_UNTIL
         self._maybe_one_lock = first <= ONE_LOCK_AGAIN <= last
+        self._maybe_contiguous = first <= CONTIGUOUS_UNTIL < last
         self._handover.staging_ms = STAGING_MS if first in STAGED and last in STAGED else 0.0
 
     def picked_up(self, worker: int) -> None:
@@ -266,7 +269,13 @@ class Attributor:
                 self._loose.popleft()
 
     def _unsure(self, call: Call) -> bool:
-        """Whether calls may have been under way beside it that the log doesn't show."""
+        """Whether calls may have been under way beside it that the log doesn't show.
+
+        Or other calls may have had the lock, the process's only one, where it has two by the labels
+        of GPUs: until S18 a call's figures count from when it got it.
+        """
+        if self._maybe_contiguous and len(self.locks) > 1:
+            return True
         return call.start_seq < self._known_from
 
     def _list_options(self, call: Call) -> None:
@@ -550,24 +559,28 @@ class Attributor:
     # ------------------------------------------------------------ S16–S18
 
     def _settle_together(self, call: Call) -> None:
-        """Give the call the set of lines that was complete last before its GPU_END."""
-        if call.failed:
+        """Give the call the set of lines that was complete last before its GPU_END.
+
+        How long it waited for the lock is in its GPU time, and not in that of these lines.
+        """
+        if call.failed or call.end is None:
             return
         fits = [
             lines
             for lines in self._loose
             if call.start_seq <= lines[C11].seq < call.end_seq
             and (call.gpu_ms is None or call.gpu_ms - lines[C11].b >= -1)
+            and call.end - lines[C11].hi <= RETURN_MAX_MS
         ]
         if not fits:
             return
-        own = min(fits, key=lambda lines: abs((call.gpu_ms or 0) - lines[C11].b))
+        *others, own = fits
         self._loose.remove(own)
         for kind, line in own.items():
             call.lines[kind] = line
             line.owned = True
-        level = "exact" if C1 in own and C9 in own else "inferred"
-        call.kernel_sure = call.cpu_sure = level
+        sure = own.keys() >= TOGETHER and not others and not self._unsure(call)
+        call.kernel_sure = call.cpu_sure = "exact" if sure else "inferred"
 
     # ------------------------------------------------------------ the CPU's lines
 

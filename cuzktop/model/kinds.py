@@ -15,3 +15,4 @@ KINDS = (C1, C2, C3, C4, C6, C7, C8, C9, C10, C11)
 CHAIN = (C4, C6, C7, C8, C9, C10)  # from taking the lock to giving it back, S41 and newer
 BLOCK = (C6, C8, C9)  # what the GPU thread prints before S41
 CPU = (C1, C2, C3)
+TOGETHER = {*CPU, *BLOCK, C11}  # what a call prints until S18

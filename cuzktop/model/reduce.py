@@ -40,6 +40,7 @@ SHORTEST_CALL_MS = 50  # a worker that moves on sooner had nothing to prove
 WAITED_IN_QUEUE_MS = 3  # an item that lay so long was picked up as soon as a worker was free
 EPOCH_LATE_US = 50_000  # the start line's stamp is at most so late; more is a clock that was set
 STEP_MS = 5000  # a wall clock that is further off TIMELINE than this has been set
+SEVERAL_WORKERS_FROM = 19  # on one GPU
 UNSURE_UNTIL = 32  # the start lines of these two steps are those of the last ones before
 SPARE_JOBS = 40  # beyond KEEP_JOBS before the oldest are put away, many at a time
 DOUBLING, DOUBLING_MOST = 40, 200  # repeats of late above which two equal lines are one
@@ -315,6 +316,8 @@ class Model:
         run = self.run
         if worker in run.worker_gpu:
             return
+        if label in run.worker_gpu.values():  # several workers of a GPU
+            self._narrow(SEVERAL_WORKERS_FROM, run.step_hi)
         run.worker_gpu[worker] = label
         for gpu in run.gpus.values():
             gpu.workers.discard(worker)
