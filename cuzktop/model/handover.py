@@ -209,8 +209,10 @@ class Handover:
         """Extend every way by one block: it is some call's, or nobody's."""
         end = block.end
         more: dict[tuple[object, ...], Way] = {}
-        if self._effort.refuses():
-            del self._ways[1:]  # the likeliest alone goes on
+        if self._effort.refuses():  # the likeliest alone goes on
+            for way in self._ways[1:]:
+                _note_margins(self._ways[0], way)
+            del self._ways[1:]
         for way in self._ways:
             self._effort.take(4 * len(way.open))
             cost, open_ = way.cost, way.open
@@ -423,9 +425,12 @@ class Handover:
             other = _served(way.trace)
             if way is best or all(other.get(call) is served.get(call) for call in calls):
                 way.open = tuple(call for call in way.open if call not in gone)
-                way.margins = {call: sure for call, sure in way.margins.items() if call not in gone}
-                way.trace = _shortened(way.trace, oldest)
                 kept.append(way)
+            else:  # who has whose block instead is as unsure as what is settled
+                _note_margins(best, way)
+        for way in kept:
+            way.margins = {call: sure for call, sure in way.margins.items() if call not in gone}
+            way.trace = _shortened(way.trace, oldest)
         self._ways = kept
         self._known.difference_update(gone)
         self._fits = {key: fit for key, fit in self._fits.items() if key[0] not in gone}
