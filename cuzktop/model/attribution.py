@@ -274,7 +274,7 @@ class Attributor:
         Or other calls may have had the lock, the process's only one, where it has two by the labels
         of GPUs: until S18 a call's figures count from when it got it.
         """
-        if self._maybe_contiguous and len(self.locks) > 1:
+        if self._maybe_contiguous and sum(lock >= 0 for lock in self.locks) > 1:
             return True
         return call.start_seq < self._known_from
 
