@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
@@ -215,8 +215,9 @@ class CuzktopApp(App[None]):
 
         if not self._stands():
             return
-        self._prompt = Prompt()
-        await self.screen_stack[0].mount(self._prompt, before="#footer")
+        prompt = Prompt()
+        await self.screen_stack[0].mount(prompt, before="#footer")
+        self._prompt = prompt
         if self.on_started is not None:
             self.on_started()
 
@@ -245,6 +246,11 @@ class CuzktopApp(App[None]):
     def _fatal_error(self) -> None:
         """End; who runs the app says why in a line, where Textual prints pages of variables."""
         self._close_messages_no_wait()
+
+    async def on_event(self, event: events.Event) -> None:
+        """Leave alone what is typed behind the key that leaves: a window would have no content."""
+        if not (self._exit and isinstance(event, events.InputEvent | events.Paste)):
+            await super().on_event(event)
 
     def _told_to_end(self, number: signal.Signals) -> None:
         self.exit(return_code=128 + number)

@@ -26,8 +26,12 @@ class Commands(CommandPalette, Closing[None]):
     """Textual's palette, without what ended the program."""
 
     def on_mount(self) -> None:
-        """Let the cursor stand still: it would wake us twice a second."""
-        self.query_one(Input).cursor_blink = False
+        """Let the cursor stand still: it would wake us twice a second.
+
+        There is none where the program is being left.
+        """
+        for line in self.query(Input):
+            line.cursor_blink = False
 
     def _action_command_list(self, action: str) -> None:
         """Hand a key on to the list; where it shows nothing there are no pages."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
+from textual import events
 from textual.command import CommandPalette
 from textual.geometry import Region
 from textual.pilot import Pilot
@@ -241,6 +242,31 @@ async def test_ctrl_c_quits_from_a_window_too() -> None:
         await pilot.press("ctrl+c")
         await pilot.pause()
         assert not app.is_running
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ("q", "colon"),
+        ("q", "question_mark", "j"),
+        ("j", "q", "enter", "pagedown"),
+        ("q", "slash", "a", "3"),
+        ("question_mark", "ctrl+c", "j"),
+        ("ctrl+p", "ctrl+c", "a", "enter"),
+    ],
+    ids=" ".join,
+)
+async def test_what_is_typed_behind_the_key_that_leaves_is_no_fault(typed: tuple[str, ...]) -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await show(pilot, busy())
+        for key in typed:  # faster than any of them is heard
+            app.post_message(events.Key(key, key if len(key) == 1 else None))
+        for _ in range(10):
+            await pilot.pause()
+        assert not app.is_running
+    assert app.failure is None
+    assert app.return_code == 0
 
 
 async def test_help_opens_and_closes() -> None:
