@@ -610,8 +610,11 @@ class CuzktopApp(App[None]):
             self._open("Alerts", alert_lines(self.frame))
 
     def _open(self, heading: str, body: Body | list[str], *, broad: bool = False) -> None:
+        """Show a text over the picture; one at a time, however fast a key is repeated."""
         from cuzktop.tui.widgets.windows import Window  # noqa: PLC0415 - the picture goes before it
 
+        if any(isinstance(screen, Window) for screen in self.screen_stack):
+            return
         self.push_screen(Window(heading, body, ascii_only=self.ascii_only, broad=broad))
 
     @on(TextOpened)

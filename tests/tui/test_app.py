@@ -269,6 +269,22 @@ async def test_what_is_typed_behind_the_key_that_leaves_is_no_fault(typed: tuple
     assert app.return_code == 0
 
 
+@pytest.mark.parametrize("keys", [("enter",), ("question_mark", "enter"), ("tab", "enter")])
+async def test_a_key_that_is_repeated_fast_opens_one_window(keys: tuple[str, ...]) -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await show(pilot, busy())
+        await pilot.press("j", *keys[:-1])
+        for _ in range(60):  # what is held down while the terminal hangs comes at once
+            app.post_message(events.Key(keys[-1], None))
+        await pilot.pause()
+        assert len(app.screen_stack) <= 2
+        while len(app.screen_stack) > 1:
+            await pilot.press("escape")
+        await show(pilot, failures())
+    assert app.failure is None
+
+
 async def test_help_opens_and_closes() -> None:
     app = CuzktopApp()
     async with app.run_test(size=(80, 24)) as pilot:
