@@ -21,6 +21,7 @@ from cuzktop.sources.gpu_reader import (
 )
 from cuzktop.sources.ordinals import Card as Identity
 from cuzktop.sources.ordinals import CudaChoice, number_cards
+from cuzktop.sources.sampler import Sampler, in_a_line
 from cuzktop.sources.sink import EventSink
 
 DEFAULT_PERIOD_S = 1.0
@@ -190,13 +191,12 @@ def _sample_card(
 # ------------------------------------------------------------------------------- thread, one shot
 
 
-class GpuSampler(threading.Thread):
+class GpuSampler(Sampler):
     """Puts a `GpuSampled` of each card on `events` every `period_s`, and notes on what is missing.
 
-    A daemon thread: a call that hangs in the driver must hold up neither the screen nor the exit.
-    Nor the other cards: a `_Relief` looks after it, and has them read by another such thread. One
-    thread reads all of them until then, for what is woken once costs less than what is woken four
-    times. `clock` gives wall-clock ms. Nothing is raised out of it.
+    A card that hangs must not hold up the others, either: a `_Relief` looks after it, and has them
+    read by another such thread. One thread reads all of them until then, for what is woken once
+    costs less than what is woken four times.
     """
 
     def __init__(
@@ -214,33 +214,35 @@ class GpuSampler(threading.Thread):
 
         `choice` gives what the daemon's environment says of its GPUs.
         """
-        super().__init__(name="cuzktop-nvml", daemon=True)
-        self._events = events
-        self._clock = clock
-        self._stop_event = stop
+        super().__init__("cuzktop-nvml", events, clock, stop)
         self._period_s = max(MIN_PERIOD_S, period_s)
         self._reader = reader
         self._state = SamplerState(sources=sources, choice=choice)
+        self._relief: _Relief | None = None
 
-    def run(self) -> None:
-        """Take a step a period until told to stop."""
+    def _step(self) -> float:
         reader, state = self._reader, self._state
-        relief: _Relief | None = None
-        while not self._stop_event.is_set():
-            began_ms = self._clock()
-            try:
-                for event in find_cards(reader, self._clock, state):
-                    self._events.put(event)
-                if relief is None and len(state.cards) > 1:
-                    relief = _Relief(self._stop_event, state, self._go_on)
-                    relief.start()
-                for event in sample(reader, self._clock, state):
-                    self._events.put(event)
-            except Exception as error:  # noqa: BLE001  # a fault here must not end the readings
-                self._break_off(" ".join(f"{type(error).__name__}: {error}".split()))
+        try:
+            for event in find_cards(reader, self._clock, state):
+                self._events.put(event)
+            if self._relief is None and len(state.cards) > 1:
+                self._relief = _Relief(self._stop_event, state, self._go_on)
+                self._relief.start()
+            for event in sample(reader, self._clock, state):
+                self._events.put(event)
+        finally:
             state.give_turn(None, state.cards)
-            spent_s = max(0.0, (self._clock() - began_ms) / 1000.0)
-            self._stop_event.wait(max(0.0, self._period_s - spent_s))
+        return self._period_s
+
+    def _fail(self, error: Exception) -> float:
+        """Take back what was said of the cards, say this instead, and look for them again."""
+        now_ms = self._clock()
+        for taken_back in _forget_cards(self._state, now_ms):
+            self._events.put(taken_back)
+        why = f"GPU readings broke off: {in_a_line(error)}"
+        for note in _unavailable(self._state, now_ms, why):
+            self._events.put(note)
+        return self._period_s
 
     def _go_on(self, state: SamplerState) -> None:
         """Have another thread read the cards of `state`."""
@@ -253,13 +255,6 @@ class GpuSampler(threading.Thread):
         )
         other._state = state
         other.start()
-
-    def _break_off(self, why: str) -> None:
-        now_ms = self._clock()
-        for taken_back in _forget_cards(self._state, now_ms):
-            self._events.put(taken_back)
-        for note in _unavailable(self._state, now_ms, f"GPU readings broke off: {why}"):
-            self._events.put(note)
 
 
 class _Relief(threading.Thread):

@@ -16,6 +16,8 @@ from typing import Any, Final, Literal, Protocol, TypeVar
 
 from cuzktop.dataclass import NamedTuple, dataclass, field
 from cuzktop.events import HostSampled, SourceNote
+from cuzktop.sources.files import reason_of
+from cuzktop.sources.sampler import Sampler, in_a_line
 from cuzktop.sources.sink import EventSink
 
 _T = TypeVar("_T")
@@ -234,10 +236,10 @@ def _process(
 # ------------------------------------------------------------------------------- thread
 
 
-class HostSampler(threading.Thread):
-    """Puts a `HostSampled` on `events` every `period_s`; a daemon thread that raises nothing.
+class HostSampler(Sampler):
+    """Puts a `HostSampled` on `events` every `period_s`.
 
-    `clock` gives wall-clock ms. Without `daemon_pid`, or once that process is gone, the daemon is
+    Without `daemon_pid`, or once that process is gone, the daemon is
     looked for by name. With `own_only` there is nothing but what cuzktop itself costs: a log that
     is played is of another box, of which this one's figures say nothing.
     """
@@ -254,45 +256,35 @@ class HostSampler(threading.Thread):
         reader: HostReader | None = None,
     ) -> None:
         """Take `period_s` in seconds; without a `reader`, ask psutil."""
-        super().__init__(name="cuzktop-host", daemon=True)
-        self._events = events
-        self._clock = clock
-        self._stop_event = stop
+        super().__init__("cuzktop-host", events, clock, stop)
         self._period_s = max(MIN_PERIOD_S, period_s)
         self._sample = sample_own if own_only else sample
         self._reader = reader
         self._state = SamplerState(daemon_pid=daemon_pid)
+        self._noted = False
 
     @property
     def daemon_pid(self) -> int | None:
         """The daemon's process, as far as it is known; any thread may ask."""
         return self._state.daemon_pid
 
-    def run(self) -> None:
-        """Take a step a period until told to stop."""
-        noted = False
-        while not self._stop_event.is_set():
-            began_ms = self._clock()
-            wait_s = self._period_s
-            try:
-                if self._reader is None:
-                    self._reader = PsutilReader()
-                self._events.put(self._sample(self._reader, self._clock, self._state))
-            except Exception as error:  # noqa: BLE001  # a fault here must not end the readings
-                if not noted:
-                    self._events.put(self._note(error))
-                noted, wait_s = True, RETRY_S
-            spent_s = max(0.0, (self._clock() - began_ms) / 1000.0)
-            self._stop_event.wait(max(0.0, wait_s - spent_s))
+    def _step(self) -> float:
+        if self._reader is None:
+            self._reader = PsutilReader()
+        self._events.put(self._sample(self._reader, self._clock, self._state))
+        return self._period_s
 
-    def _note(self, error: Exception) -> SourceNote:
-        if isinstance(error, ImportError):
-            why = "the Python package psutil is missing: pip install psutil"
-        else:
-            why = " ".join(f"{type(error).__name__}: {error}".split())
-        return SourceNote(
-            at_ms=self._clock(), level="warning", text=f"no readings of the host: {why}"
-        )
+    def _fail(self, error: Exception) -> float:
+        """Say once why there are no readings."""
+        if not self._noted:
+            self._noted = True
+            why = in_a_line(error)
+            if isinstance(error, ImportError):
+                why = "the Python package psutil is missing: pip install psutil"
+            self._events.put(
+                SourceNote(self._clock(), "warning", f"no readings of the host: {why}")
+            )
+        return RETRY_S
 
 
 # ------------------------------------------------------------------------------- psutil
@@ -306,10 +298,6 @@ _MEMORY = re.compile(rb"MemTotal: +(\d+) kB\n(?:.*\n){0,2}?MemAvailable: +(\d+) 
 _KERNEL = b"2"  # the parent of all threads of the kernel's own
 _KERNEL_SEARCHES = 6  # so many searches later its process ids are looked at again
 _ONE_CPU_BYTES = 8192  # /proc/cpuinfo's first CPU, with all of its flags
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
 
 
 def _read_short(path: str) -> bytes:
@@ -391,7 +379,7 @@ class PsutilReader:
         try:
             text = (self._proc / "interrupts").read_bytes()
         except OSError as error:
-            raise HostReadError(_reason(error)) from None
+            raise HostReadError(reason_of(error)) from None
         found = _TLB.search(text)
         if found is None:
             why = "this kernel doesn't count them in /proc/interrupts"
@@ -412,7 +400,7 @@ class PsutilReader:
         try:
             return sum(int(path.read_text("ascii")) for path in found)
         except OSError as error:
-            raise HostReadError(_reason(error)) from None
+            raise HostReadError(reason_of(error)) from None
         except ValueError:  # Error or Unavailable
             why = "resctrl has no figure"
             raise HostReadError(why) from None
@@ -467,7 +455,7 @@ class PsutilReader:
                 int(fields[number - _STATE_AT]) for number in (14, 15, 20, 22, 24)
             )
         except OSError as error:
-            raise HostReadError(_reason(error)) from None
+            raise HostReadError(reason_of(error)) from None
         except (ValueError, IndexError):
             why = "/proc tells nothing of it"
             raise HostReadError(why) from None

@@ -21,7 +21,7 @@ from cuzktop.dataclass import NamedTuple, dataclass, field
 from cuzktop.errors import CuzktopError, SourceUnreadableError, UsageError
 from cuzktop.events import GpuSampled
 from cuzktop.settings import MAX_LINE_BYTES
-from cuzktop.sources.files import GZIP_MAGIC, is_stream
+from cuzktop.sources.files import GZIP_MAGIC, is_stream, reason_of
 from cuzktop.sources.gpu_reader import CLOCK_REASONS, MAX_GPU, MAX_POWER_W, held_down
 
 SOURCE: Final = "utilization.gpu"
@@ -113,7 +113,7 @@ def _read_line(stream: TextIO, path: Path) -> str:
 
 
 def _unreadable(path: Path, error: OSError) -> SourceUnreadableError:
-    why = (error.strerror or str(error)).lower()
+    why = reason_of(error)
     hint = ""
     if isinstance(error, FileNotFoundError):
         hint = f"; {RECORD_HINT}"

@@ -1,8 +1,7 @@
 """The daemon's `GET /status` (daemon.status_listen): a second opinion on the log.
 
 `fetch` asks and `parse_status` reads one answer; `StatusPoller` is the thread that does both again
-and again; `disagreements` compares an answer with what the log says. Plain HTTP/1.1, one request a
-connection, one compact JSON object.
+and again. Plain HTTP/1.1, one request a connection, one compact JSON object.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from cuzktop.events import (
     StatusWorker,
 )
 from cuzktop.settings import READ_BLOCK_BYTES
+from cuzktop.sources.sampler import Sampler, in_a_line
 from cuzktop.sources.sink import EventSink
 
 DEFAULT_PORT: Final = 9821
@@ -310,23 +310,25 @@ def _ms(found: Mapping[str, object], key: str) -> float | None:
 
 def read_once(address: Address, clock: Callable[[], float]) -> StatusRead | StatusNote:
     """One answer, or why there is none; `clock` gives wall-clock ms."""
-    began_ms = clock()
     try:
-        status = parse_status(fetch(address, clock))
+        return _ask(address, clock, TIMEOUT_S)
     except StatusError as error:
         return StatusNote(clock(), str(error))
+
+
+def _ask(address: Address, clock: Callable[[], float], timeout_s: float) -> StatusRead:
+    """One answer, and how long it took. Raises StatusError."""
+    began_ms = clock()
+    body = fetch(address, clock, timeout_s=timeout_s)
     now_ms = clock()
-    return StatusRead(now_ms, status, max(0.0, now_ms - began_ms))
+    return StatusRead(now_ms, parse_status(body), max(0.0, now_ms - began_ms))
 
 
 # ---------------------------------------------------------------- thread
 
 
-class StatusPoller(threading.Thread):
-    """Puts a `StatusRead` on `events` every `period_s`, or a `StatusNote` that says why not.
-
-    A daemon thread that raises nothing; `clock` gives wall-clock ms.
-    """
+class StatusPoller(Sampler):
+    """Puts a `StatusRead` on `events` every `period_s`, or a `StatusNote` that says why not."""
 
     def __init__(
         self,
@@ -340,35 +342,23 @@ class StatusPoller(threading.Thread):
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         """Ask nothing yet."""
-        super().__init__(name="daemon-status", daemon=True)
+        super().__init__("daemon-status", events, clock, stop)
         self._address = address
-        self._events = events
-        self._clock = clock
-        self._stop_event = stop
         self._period_s = period_s
         self._retry_s = retry_s
         self._timeout_s = timeout_s
         self._noted = ""
 
-    def run(self) -> None:
-        """Ask until told to stop."""
-        while not self._stop_event.is_set():
-            began_ms = self._clock()
-            wait_s = self._period_s
-            try:
-                body = fetch(self._address, self._clock, timeout_s=self._timeout_s)
-                now_ms = self._clock()
-                status = parse_status(body)
-                self._note("")
-                self._events.put(StatusRead(now_ms, status, max(0.0, now_ms - began_ms)))
-            except StatusError as error:
-                self._note(str(error))
-                wait_s = self._retry_s
-            except Exception as error:  # noqa: BLE001  # a fault here must not end the polling
-                self._note(f"reading /status failed: {type(error).__name__}: {error}")
-                wait_s = self._retry_s
-            spent_s = max(0.0, (self._clock() - began_ms) / 1000.0)
-            self._stop_event.wait(max(0.0, wait_s - spent_s))
+    def _step(self) -> float:
+        answer = _ask(self._address, self._clock, self._timeout_s)
+        self._note("")
+        self._events.put(answer)
+        return self._period_s
+
+    def _fail(self, error: Exception) -> float:
+        expected = isinstance(error, StatusError)
+        self._note(str(error) if expected else f"reading /status failed: {in_a_line(error)}")
+        return self._retry_s
 
     def _note(self, text: str) -> None:
         if text != self._noted:
