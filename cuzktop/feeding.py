@@ -220,38 +220,41 @@ class Feeding:
         self._engine.progress(read_bytes, total_bytes)
 
     def start(self) -> None:
-        """Start all threads: the log first, then the samplers that are wanted beside it.
-
-        A log that is played is of another box, of which nothing is read here.
-        """
+        """Start all threads: the log first, then the samplers that are wanted beside it."""
         sys.setswitchinterval(TURN_S)
         gc.set_threshold(YOUNG_OBJECTS, 10, 10)
         gc.freeze()  # what is there now stays: nobody needs to look through it again and again
         self._source.start()
         self._engine.start()
-        wall_ms, stop, pid = self._wall_ms, self._stop, self._log.pid
-        readings = Singles(self._tape.emitting(self._inbox.lay_beside))
-        daemon_pid: Callable[[], int | None] = lambda: pid  # noqa: E731
-        if not self._played or self._settings.demo is not None:
-            from cuzktop.sources.host import HostSampler  # noqa: PLC0415
+        self._start_samplers(Singles(self._tape.emitting(self._inbox.lay_beside)))
 
-            host = HostSampler(
-                readings,
-                wall_ms,
-                stop,
-                period_s=HOST_PERIOD_S,
-                daemon_pid=pid,
-                own_only=self._played,
-            )
-            host.start()
-            daemon_pid = lambda: host.daemon_pid  # noqa: E731
-        if not self._played:
-            from cuzktop.sources.gpu_sampler import GpuSampler  # noqa: PLC0415
-            from cuzktop.sources.nvml import PynvmlReader  # noqa: PLC0415
-            from cuzktop.sources.ordinals import read_choice  # noqa: PLC0415
+    def _start_samplers(self, readings: Singles) -> None:
+        """Start what reads this box. A log that is played is of another one.
 
-            choice = lambda: read_choice(daemon_pid())  # noqa: E731
-            GpuSampler(readings, wall_ms, stop, reader=PynvmlReader(), choice=choice).start()
+        Beside a demo it is shown what cuzktop itself costs, beside a recording not even that.
+        """
+        wall_ms, stop = self._wall_ms, self._stop
+        if self._played and self._settings.demo is None:
+            return
+        from cuzktop.sources.host import HostSampler  # noqa: PLC0415
+
+        host = HostSampler(
+            readings,
+            wall_ms,
+            stop,
+            period_s=HOST_PERIOD_S,
+            daemon_pid=self._log.pid,
+            own_only=self._played,
+        )
+        host.start()
+        if self._played:
+            return
+        from cuzktop.sources.gpu_sampler import GpuSampler  # noqa: PLC0415
+        from cuzktop.sources.nvml import PynvmlReader  # noqa: PLC0415
+        from cuzktop.sources.ordinals import read_choice  # noqa: PLC0415
+
+        choice = lambda: read_choice(host.daemon_pid)  # noqa: E731
+        GpuSampler(readings, wall_ms, stop, reader=PynvmlReader(), choice=choice).start()
         if self._status:
             from cuzktop.sources.status import (  # noqa: PLC0415
                 StatusPoller,
