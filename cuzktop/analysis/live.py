@@ -8,20 +8,27 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Iterator
 
-from cuzktop.dataclass import dataclass, field
+from cuzktop.dataclass import NamedTuple, dataclass, field
 from cuzktop.frame import Holding, Lock
 from cuzktop.model.attribution import SURE, Attributor, bound_entry
 from cuzktop.model.blocks import PASSING_MS, Block
 from cuzktop.model.handover import Free
 from cuzktop.model.kinds import C1, C4, C6, C7, C8, C9, C10, C11, CHAIN, KINDS
-from cuzktop.model.lateness import Window, misfit
+from cuzktop.model.lateness import Window, gap_cost, misfit
 from cuzktop.model.state import Call, Line
 
 STAGES = ("ntt_msm_h", "barrier", "batch_add", "tail_msm", "releasing")
 WAITED_MS = 2  # who waited for so long has the lock as soon as it is given back
 OTHER_LOCK = 4.0  # the cost of another one having been given back in between
 FIT = 5.0  # a line that costs more than this is not taken for an open call's
+NOBODYS = 12.0  # the cost of an acquisition that no call is given
+UNCLAIMED = 12.0  # the cost of still holding the lock although a release would fit
+FAR, SILENT_MS = 8.0, 100.0  # a release printed so long after the newest clock costs 1, at most 8
+MOST_REST_MS = 3  # what total_start_fn exceeds the times before and under the lock by
+MOST_FITS = 8  # ways to give an acquisition to a call that are weighed
+MOST_TAKES = 24  # acquisitions that are weighed; 8 GPUs have 8, and a few that were given back
 
 
 @dataclass(slots=True)
@@ -39,6 +46,18 @@ class LiveCall:
     stage: str | None = None
     sure: bool = True
     rivals: tuple[Call, ...] = ()  # who else could hold the lock
+
+
+class _Fit(NamedTuple):
+    """A call that an acquisition could be of, and its release of the lock if there is one."""
+
+    cost: float
+    call: Call
+    release: Line | None
+
+
+_Owners = dict[int, tuple[Line, Line | None]]
+"""A call's acquisition of the lock, and its release if there is one, by the call's id."""
 
 
 def live_calls(attributor: Attributor) -> list[LiveCall]:
@@ -101,44 +120,31 @@ def _printed(
 
     `passed` tells which lock was given back last before some of them.
     """
-    releases = {take: _release_of(take, pools[C10]) for take in pools[C4]}
-    choices: list[list[tuple[float, Call]]] = []
+    choices: list[list[_Fit]] = []
     takes = pools[C4]
     for take in takes:
-        before = take.a + take.b
-        fits = []
-        release = releases[take]
+        fits: list[_Fit] = []
         for call in calls:
-            if call.start_seq > take.seq:
-                continue
-            if call.returned is not None and (release is None or call.returned_seq <= release.seq):
-                continue
-            cost = misfit(call.entry_lo + before, call.entry_hi + before + 2, take)
-            if release is not None and call.prove_start is not None:
-                gap = call.prove_start - release.b
-                if gap < -1:
-                    continue
-                cost += 0.0 if gap <= 3 else 0.5 * math.log(gap / 3)
-            if passed.get(take, call.lock) != call.lock:
-                cost += OTHER_LOCK
-            if cost < math.inf:
-                fits.append((cost, call))
-        fits.sort(key=lambda fit: fit[0])
-        choices.append(fits[:6])
-    owners, margin = _assign(takes, choices, releases)
+            if call.start_seq <= take.seq:
+                fits += _fits(
+                    take, call, pools[C10], other_lock=passed.get(take, call.lock) != call.lock
+                )
+        fits.sort(key=lambda fit: fit.cost)
+        choices.append(fits[:MOST_FITS])
+    owners, margin = _assign(takes, choices)
     result: list[LiveCall] = []
     for call in calls:
-        owned = owners.get(id(call))
-        if owned is None:
+        if id(call) not in owners:
             state = "finishing" if call.returned is not None else "waiting"
             result.append(LiveCall(call, state, release_at=call.returned))
             continue
-        release = releases[owned]
+        owned, release = owners[id(call)]
         lock_at = call.entry_lo + owned.a + owned.b + 1.0
         live = LiveCall(call, "holding", {C4: owned}, lock_at=lock_at, sure=margin >= SURE)
         _kernels_so_far(live, owned, release, pools)
         if release is not None or call.returned is not None:
             live.state, live.stage = "finishing", None
+            live.sure = live.sure or call.returned is not None
             if release is not None:
                 live.lines[C10] = release
                 live.release_at = lock_at + release.a + 0.5
@@ -157,25 +163,51 @@ def _printed(
     return result
 
 
-def _release_of(take: Line, releases: list[Line]) -> Line | None:
-    """The release that fits an acquisition: total = before + held, and as much later."""
-    best, best_cost = None, FIT
-    for line in releases:
-        rest = line.b - take.a - take.b - line.a
-        if line.seq > take.seq and 0 <= rest <= 3:
-            cost = misfit(take.lo + line.a - 1, take.hi + line.a + 3, line)
-            if cost < best_cost:
-                best, best_cost = line, cost
-    return best
+def _fits(take: Line, call: Call, releases: list[Line], *, other_lock: bool) -> Iterator[_Fit]:
+    """How an acquisition could be the call's; `other_lock`: it followed another lock's release."""
+    before = take.a + take.b
+    cost = misfit(call.entry_lo + before, call.entry_hi + before + 2, take)
+    if other_lock:
+        cost += OTHER_LOCK
+    if cost == math.inf:
+        return
+    unclaimed = 0.0
+    for release in releases:
+        later = _release_cost(take, call, release)
+        if later < math.inf:
+            unclaimed = UNCLAIMED
+            yield _Fit(cost + later, call, release)
+    if call.returned is None:
+        yield _Fit(cost + unclaimed, call, None)
 
 
-def _assign(
-    takes: list[Line], choices: list[list[tuple[float, Call]]], releases: dict[Line, Line | None]
-) -> tuple[dict[int, Line], float]:
+def _release_cost(take: Line, call: Call, release: Line) -> float:
+    """The cost of a release that follows an acquisition by the call: total = before + held."""
+    rest = release.b - take.a - take.b - release.a
+    if release.seq <= take.seq or not 0 <= rest <= MOST_REST_MS:
+        return math.inf
+    due = call.entry_lo + release.b
+    cost = misfit(due, call.entry_hi + release.b + 1, release)
+    if cost >= FIT:
+        return math.inf
+    if release.hi == math.inf:  # no clock was read since: one that is due soon is likelier
+        cost += min(FAR, max(0.0, due - release.lo) / SILENT_MS)
+    if call.returned is not None:
+        if call.returned_seq <= release.seq:
+            return math.inf
+        if call.prove_start is not None:
+            gap = call.prove_start - release.b
+            if gap < -1:
+                return math.inf
+            cost += gap_cost(gap, 3.0, 0.5)
+    return cost
+
+
+def _assign(takes: list[Line], choices: list[list[_Fit]]) -> tuple[_Owners, float]:
     """The cheapest owners of the acquisitions, a call each; and how much the next best costs."""
-    best: list[tuple[float, dict[int, Line]]] = []
+    best: list[tuple[float, _Owners]] = []
 
-    def go(index: int, cost: float, owners: dict[int, Line], held: frozenset[int]) -> None:
+    def go(index: int, cost: float, owners: _Owners, taken: frozenset[object]) -> None:
         if len(best) >= 2 and cost >= best[1][0]:
             return
         if index == len(takes):
@@ -184,19 +216,19 @@ def _assign(
             del best[2:]
             return
         take = takes[index]
-        for fit, call in choices[index]:
+        for fit, call, release in choices[index]:
             if id(call) in owners:
                 continue
-            gpu = -1 if call.gpu is None else call.gpu
-            holds = releases[take] is None and call.returned is None
-            if holds and gpu in held:
+            # A lock has one holder, a release one call.
+            only = (-1 if call.gpu is None else call.gpu) if release is None else release
+            if only in taken:
                 continue
-            owners[id(call)] = take
-            go(index + 1, cost + fit, owners, held | {gpu} if holds else held)
+            owners[id(call)] = (take, release)
+            go(index + 1, cost + fit, owners, taken | {only})
             del owners[id(call)]
-        go(index + 1, cost + 12.0, owners, held)
+        go(index + 1, cost + NOBODYS, owners, taken)
 
-    if len(takes) > 24:
+    if len(takes) > MOST_TAKES:
         return {}, 0.0
     go(0, 0.0, {}, frozenset())
     if not best:
@@ -380,6 +412,8 @@ def lock_of(gpu: int, calls: list[LiveCall]) -> Lock:
                 confidence = "inferred"
             candidates = tuple([_holding(rival, rival.entry_lo) for rival in live.rivals])
         elif live.state == "finishing":
+            if not live.sure:
+                confidence = "inferred"
             finishing.append(_holding(live.call, live.release_at))
         else:
             waiting.append(_holding(live.call, live.call.start))

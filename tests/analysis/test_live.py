@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from cuzktop.analysis.live import live_calls, lock_of
 from cuzktop.frame import Holding
+from cuzktop.model.kinds import C10
 from cuzktop.model.reduce import Model
 from cuzktop.parse.scanner import LogScanner
 from tests import logsim
@@ -75,4 +77,31 @@ def test_a_lock_that_was_given_back_is_taken_by_who_waited_for_it() -> None:
     )
     right, wrong = compared(knobs)
     assert right > 150
+    assert not wrong
+
+
+def test_a_release_is_of_the_call_that_was_due_and_of_no_other() -> None:
+    """Calls that never wait print the same times before the lock: a release fits all of them."""
+    knobs = Knobs(gpus=4, workers=1, slots=12, ntt=1200.0, seed=5, **QUIET)
+    log, truth = logsim.simulate(knobs)
+    owners = {
+        (one["lock_held_ms"], one["total_start_fn_ms"]): (one["job"], one["partition"])
+        for one in truth["runs"][0]["partitions"]
+    }
+    right, wrong = 0, []
+    for line in re.finditer(rb"mutex_held_ms=(\d+) total_start_fn_ms=(\d+)\n", log):
+        figures = int(line[1]), int(line[2])
+        model = Model()
+        model.feed(LogScanner().feed(log[: line.end()]))
+        found = [
+            live
+            for live in live_calls(model.attributor)
+            if C10 in live.lines and (live.lines[C10].a, live.lines[C10].b) == figures
+        ]
+        partitions = [live.call.partition for live in found]
+        if [(one.job.id, one.index) for one in partitions] == [owners[figures]]:
+            right += 1
+        elif len(found) > 1 or any(live.sure for live in found):
+            wrong.append(f"{figures}: {partitions} for {owners[figures]}")
+    assert right > 40
     assert not wrong
