@@ -105,6 +105,7 @@ class Attributor:
         self._expected: dict[int, int] = {}  # worker → place of a pickup that awaits its GPU_START
         self._ended: dict[int, tuple[int, int]] = {}  # worker → starts of its newest ended calls
         self._lost: list[Call] = []  # whose end never came
+        self._under_way: list[Call] = []  # at the end of the run
         self._ghosts: list[Call] = []  # failed calls whose CPU thread may still print
         self._holds: dict[int, deque[Hold]] = {}  # by lock, those that are certain
         self._fitting = Fitting()
@@ -185,14 +186,24 @@ class Attributor:
         """GPU_END of `call`, or its failure: all its lines have been read, but for late ones."""
         newest, _ = self._ended.get(call.worker, _NONE_ENDED)
         self._ended[call.worker] = (max(newest, call.start_seq), min(newest, call.start_seq))
+        call.deadline_seq = min(call.deadline_seq, call.end_seq)
         if not self.contiguous:
             self._list_options(call)
         self.settle()
 
     def flush(self) -> None:
-        """The run is over: settle every ended call, whatever may have been missing."""
+        """The run is over: settle every ended call, whatever may have been missing.
+
+        Calls that are still under way, and are not settled, have some of the last lines.
+        """
         self.clocked(math.inf)
+        if self.lock_lines:
+            self._under_way = [call for call in self.waiting if call.end is None]
+        for call in self._under_way:
+            call.end_seq = self.sequence()
+            self._list_options(call)
         self.settle(force=True)
+        self._under_way = []
 
     # ------------------------------------------------------------ settling
 
@@ -251,6 +262,7 @@ class Attributor:
             self.waiting.remove(call)
             self._lost.append(call)
             call.end_seq = self.sequence()
+            call.deadline_seq = min(call.deadline_seq, call.end_seq)
             self._list_options(call)
         if self._lost:
             oldest = self.sequence() - GHOST_LINES
@@ -281,7 +293,6 @@ class Attributor:
     def _list_options(self, call: Call) -> None:
         """List what could be the call's lines."""
         bound_entry(call)
-        call.deadline_seq = min(call.deadline_seq, call.end_seq)
         if self.lock_lines:
             if call.end is not None and not call.failed and self._list_plainly(call):
                 return
@@ -314,7 +325,7 @@ class Attributor:
 
         False if there is more to weigh.
         """
-        if self._lost or self._ghosts:
+        if self._lost or self._ghosts or self._under_way:
             return False
         held: list[Hold] = []
         for call in ripe:
@@ -380,11 +391,11 @@ class Attributor:
 
     def _settle_chains(self, ripe: Sequence[Call], ended: Sequence[Call]) -> None:
         """Give these calls, some of those that have `ended`, their lock's and kernels' lines."""
-        near = [*self._lost, *ended]
+        near = [*self._lost, *self._under_way, *ended]
         if self._settle_chains_apart(ripe, near):
             return
         near.sort(key=_entry_of)
-        excused = {call for call in ended if call.failed}
+        excused = {*self._under_way, *(call for call in ended if call.failed)}
         contest = Contest(
             {call: self._possible(call) for call in near},
             _chain_figures,
@@ -594,7 +605,7 @@ class Attributor:
             self._ghosts = [ghost for ghost in self._ghosts if ghost.end_seq > oldest]
             for ghost in self._ghosts:
                 ghost.cpu_options = self._preparations(ghost)
-        near = [*self._ghosts, *self._lost, *ended]
+        near = [*self._ghosts, *self._lost, *self._under_way, *ended]
         unsure = self._settle_cpu_apart(ripe, near)
         if not unsure:
             return
@@ -604,7 +615,7 @@ class Attributor:
             {call: _available(call.cpu_options) for call in near},
             _cpu_figures,
             self._all_preparations,
-            {call for call in near if call.failed},
+            {*self._under_way, *(call for call in near if call.failed)},
             frontier,
             self.effort,
             self._free_preparations,
@@ -740,7 +751,7 @@ class Attributor:
             barrier=barrier_of_chain(call, chain),
             finish=finish,
             last=NEVER if call.failed else call.end_seq,
-            unfinished=call.failed,
+            unfinished=call.failed or call in self._under_way,
             full=full,
         )
 

@@ -134,6 +134,17 @@ def test_what_is_exact_is_right_whatever_is_missing(name: str, damage: str) -> N
     assert outcome(name, damage).wrong_though_exact == []
 
 
+@pytest.mark.parametrize(("seed", "calls"), [(7, range(40, 50)), (14, range(150, 160))])
+def test_what_is_exact_is_right_though_calls_are_under_way_at_the_log_s_end(
+    seed: int, calls: range
+) -> None:
+    """Lines near the end can be those of calls that haven't ended."""
+    log, truth = logsim.simulate(replace(logsim.SCENARIOS["s45-jitter"], seed=seed))
+    ends = [found.end() for found in re.finditer(rb",GPU_END,.*\n", log)]
+    for number in calls:
+        assert scored(report(log[: ends[number]]), truth).wrong_though_exact == []
+
+
 @pytest.mark.parametrize("name", GENERATIONS | RARE)
 def test_a_whole_log_tells_nearly_everything(name: str) -> None:
     log, truth = simulated(name)
