@@ -27,6 +27,8 @@ UNFED = ("starved", "no_work")  # nor is there a bracket
 GPU_BOUND_PCT = 80.0  # kernels so much of the time: the GPU is the limit
 DISAGREE_PTS = 15.0  # a measurement this far from the log's kernel share deserves a word
 FEW_PROOFS = 10  # fewer completed proofs than this make a verdict less sure
+WAVE_SHARE = 0.75  # of the starved time in gaps that end in a wave: a herd; half of it: in part
+EVEN, BUNCHED = 0.35, 0.65  # of the herding gauge: 0.5 is what chance gives
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -201,7 +203,7 @@ class Herd:
     `share` is the part of the starved time that lies between waves, 0–1; `wave_size` the number of
     SYNTH_ENDs within ± 15 % of a synthesis time that make a wave; `gauge` 0 (even) to 1 (bunched)
     by the spread of the gaps between SYNTH_ENDs. `gaps` says what the gaps between brackets have in
-    common.
+    common, `stall` that one of them alone is most of the starved time, where it is.
     """
 
     share: float
@@ -209,6 +211,7 @@ class Herd:
     gauge: float | None = None
     sentence: str = ""  # what it means: herding, too few syntheses, or one long stall
     gaps: str = ""
+    stall: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

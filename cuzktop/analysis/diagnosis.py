@@ -11,11 +11,19 @@ from collections.abc import Mapping
 
 from cuzktop.analysis import advice
 from cuzktop.analysis.advice import Facts
-from cuzktop.analysis.herding import WAVE_SHARE, Waves, bunching, starving_sentence, waves
+from cuzktop.analysis.herding import Waves, bunching, starving_sentence, waves
 from cuzktop.analysis.inflation import pressure
 from cuzktop.analysis.reconcile import credible
 from cuzktop.dataclass import dataclass
-from cuzktop.frame import DISAGREE_PTS, FEW_PROOFS, GPU_BOUND_PCT, HELD, UNFED, Verdict
+from cuzktop.frame import (
+    DISAGREE_PTS,
+    FEW_PROOFS,
+    GPU_BOUND_PCT,
+    HELD,
+    UNFED,
+    WAVE_SHARE,
+    Verdict,
+)
 from cuzktop.units import duration, percent, shares_to_100
 
 __all__ = ["FEW_PROOFS", "Facts", "Measured", "Waves", "bunching", "verdict", "waves"]

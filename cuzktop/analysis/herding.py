@@ -17,18 +17,16 @@ from cuzktop.analysis.inflation import Flights, in_order
 from cuzktop.analysis.intervals import Span
 from cuzktop.analysis.throughput import median
 from cuzktop.dataclass import dataclass
-from cuzktop.frame import PartitionRow
+from cuzktop.frame import BUNCHED, EVEN, WAVE_SHARE, PartitionRow
 from cuzktop.units import age, duration
 
 WAVE_MIN: Final = 4
-WAVE_SHARE: Final = 0.75  # of the starved time lies in gaps that end in a wave
 WAVE_SPREAD: Final = 0.15  # of the median synthesis time
 STALL_SHARE: Final = 0.5  # of the starved time in one gap
 LEAST_GAP_MS: Final = 1000.0  # between two brackets: longer than any handover
 MANY_GAPS: Final = 3  # make a rhythm
 REGULAR: Final = 0.5  # of the usual time between two gaps, by which each may differ from it
 RHYTHM: Final = 4  # synthesis times: what is seen for less may be one beat of a herd
-EVEN, BUNCHED = 0.35, 0.65  # of the gauge: 0.5 is what chance gives
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +161,17 @@ def spread_words(gauge: float | None) -> str:
     return f"syntheses end {how} (gauge {gauge:.2f}: 0 even, 1 all together)"
 
 
+def stall_sentence(wave: Waves) -> str:
+    """That one gap holds most of the starved time, without a full stop; empty if none does."""
+    if not wave.stalled:
+        return ""
+    when = "" if wave.longest_at_ms is None else f" at {duration(wave.longest_at_ms)}"
+    return (
+        f"one gap of {duration(wave.longest_ms)}{when} holds"
+        f" {100 * wave.longest_share:.0f} % of the starved time: a stall, not a rhythm"
+    )
+
+
 def starving_sentence(wave: Waves, gauge: float | None, *, limits: bool) -> str:
     """What kind of starving it is, in a sentence without a full stop.
 
@@ -172,12 +181,8 @@ def starving_sentence(wave: Waves, gauge: float | None, *, limits: bool) -> str:
     tail = f"; {how}" if how else ""
     if wave.gaps == 0 or wave.median_synth_ms is None:
         return how
-    if wave.stalled:
-        when = "" if wave.longest_at_ms is None else f" at {duration(wave.longest_at_ms)}"
-        return (
-            f"one gap of {duration(wave.longest_ms)}{when} holds"
-            f" {100 * wave.longest_share:.0f} % of the starved time: a stall, not a rhythm{tail}"
-        )
+    if stall := stall_sentence(wave):
+        return f"{stall}{tail}"
     in_waves = (
         f"{100 * wave.share:.0f} % of the starved time ends in a wave of {wave.size} or more"
         " syntheses that finish together"

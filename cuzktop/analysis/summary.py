@@ -9,7 +9,13 @@ from types import MappingProxyType
 
 from cuzktop.analysis.advice import Facts
 from cuzktop.analysis.diagnosis import Measured, is_dead, verdict
-from cuzktop.analysis.herding import Waves, bunching, starving_sentence, waves
+from cuzktop.analysis.herding import (
+    Waves,
+    bunching,
+    stall_sentence,
+    starving_sentence,
+    waves,
+)
 from cuzktop.analysis.inflation import inflation
 from cuzktop.analysis.intervals import Span
 from cuzktop.analysis.occupancy import Phases, pairs, weighted
@@ -158,6 +164,7 @@ def herd_of(wave: Waves, gauge: float | None, gaps: str = "") -> Herd:
         gauge=gauge,
         sentence=starving_sentence(wave, gauge, limits=False),
         gaps=gaps,
+        stall=stall_sentence(wave),
     )
 
 

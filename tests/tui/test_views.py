@@ -637,6 +637,19 @@ def test_the_herding_gauge_is_read_out(gauge: float | None, words: str) -> None:
     assert "90 % of the starved time ends in a wave of 6" in shown
 
 
+def test_the_herding_section_says_what_the_verdict_says() -> None:
+    """A stall is no wave; and from half of a herd's share on, waves are part of it."""
+
+    def said(herd: Herd) -> str:
+        return " ".join(text(content(replace(busy(), herd=herd), 100)).split())
+
+    stall = "one gap of 34.1s at 3m12 holds 88 % of the starved time: a stall, not a rhythm"
+    shown = said(Herd(share=0.1, wave_size=5, gauge=0.6, stall=stall))
+    assert "One gap of 34.1s at 3m12 holds 88 % of the starved time" in shown
+    assert "waves don't explain it" not in shown
+    assert "waves are part of it" in said(Herd(share=0.39, wave_size=5, gauge=0.6))
+
+
 def jumpy_like(bottleneck: str, window: Shares, gaps: str = "") -> str:
     """The sections on idle time and herding under a verdict."""
     frame = replace(

@@ -9,14 +9,18 @@ from typing import ClassVar
 from cuzktop.box import box_words, resident_words, status_words
 from cuzktop.columns import CLASS_TITLES, LADDER
 from cuzktop.frame import (
+    BUNCHED,
     DISAGREE_PTS,
+    EVEN,
     FEW_PROOFS,
     GPU_BOUND_PCT,
     HELD,
     TIME_CLASSES,
     UNFED,
+    WAVE_SHARE,
     Frame,
     Gpu,
+    Herd,
     Shares,
 )
 from cuzktop.tui.messages import TextOpened
@@ -54,7 +58,7 @@ from cuzktop.units import duration, percent, shares_to_100, size, watts
 
 GUTTER = 3
 FED_BY = frozenset({"synthesis", "herding"})  # verdicts by which syntheses feed the GPU too little
-EVEN, BUNCHED, WAVES = 0.35, 0.65, 0.85  # of the herding gauge: 0.5 is what chance gives
+WAVES = 0.85  # of the herding gauge: hardly a synthesis ends between two waves
 
 LADDER_SAYS = {
     "bracket_union_pct": "a bracket (GPU_START to GPU_END) was open. It is what grep sums up, and"
@@ -401,22 +405,26 @@ def _herding(frame: Frame, width: int) -> list[Line]:
     shares = mean_shares(frame.gpus)
     if shares is not None and shares.time_pct is not None:
         starved = shares_to_100(shares.time_pct)["starved"]
+    return lines + _paragraph(_starving(frame, herd, starved), width)
+
+
+def _starving(frame: Frame, herd: Herd, starved: float) -> str:
+    """What the starved time, in per cent, has to do with waves."""
     if starved < 0.05:
-        text = "No time was starved in this window, so waves cost nothing."
-    else:
-        text = (
-            f"{percent(100 * herd.share, digits=0)} % of the starved time ends in a wave of"
-            f" {herd.wave_size} or more syntheses: "
-        )
-        if herd.share >= 0.75:
-            text += "the GPU starves between waves."
-        elif herd.share > 0.4:
-            text += "waves are part of it."
-        elif frame.verdict.bottleneck in FED_BY:
-            text += "waves don't explain it; there are too few syntheses."
-        else:
-            text += f"waves don't explain it. {_smaller_part(frame, starved)}"
-    return lines + _paragraph(text, width)
+        return "No time was starved in this window, so waves cost nothing."
+    if herd.stall:
+        return f"{herd.stall[0].upper()}{herd.stall[1:]}."
+    text = (
+        f"{percent(100 * herd.share, digits=0)} % of the starved time ends in a wave of"
+        f" {herd.wave_size} or more syntheses: "
+    )
+    if herd.share >= WAVE_SHARE:
+        return f"{text}the GPU starves between waves."
+    if herd.share > WAVE_SHARE / 2:
+        return f"{text}waves are part of it."
+    if frame.verdict.bottleneck in FED_BY:
+        return f"{text}waves don't explain it; there are too few syntheses."
+    return f"{text}waves don't explain it. {_smaller_part(frame, starved)}"
 
 
 def _smaller_part(frame: Frame, starved: float) -> str:
