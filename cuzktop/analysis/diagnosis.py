@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from cuzktop.analysis import advice
 from cuzktop.analysis.advice import Facts
-from cuzktop.analysis.herding import Waves, bunching, starving_sentence, waves
+from cuzktop.analysis.herding import Waves, starving_sentence
 from cuzktop.analysis.inflation import pressure
 from cuzktop.analysis.reconcile import credible
 from cuzktop.dataclass import dataclass
@@ -25,8 +25,6 @@ from cuzktop.frame import (
     Verdict,
 )
 from cuzktop.units import duration, percent, shares_to_100
-
-__all__ = ["FEW_PROOFS", "Facts", "Measured", "Waves", "bunching", "verdict", "waves"]
 
 LEAST_COVERAGE = 0.5  # of a span must be measured, or a mean over it says nothing of it
 CANT_TELL = 0.6  # few proofs and less confidence than this: the sentence says so

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cuzktop.analysis.diagnosis import FEW_PROOFS, Measured, Waves, verdict, waves
+from cuzktop.analysis.diagnosis import Measured, verdict
+from cuzktop.analysis.herding import Waves, waves
 from cuzktop.analysis.intervals import Span
-from cuzktop.frame import TIME_CLASSES, Verdict
+from cuzktop.frame import FEW_PROOFS, TIME_CLASSES, Verdict
 from cuzktop.units import percent
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cuzktop.analysis.diagnosis import Facts, verdict
+from cuzktop.analysis.advice import Facts
+from cuzktop.analysis.diagnosis import verdict
 from cuzktop.analysis.herding import Waves, bunching, gaps_sentence, starving_sentence, waves
 from cuzktop.frame import TIME_CLASSES, PartitionRow
 
