@@ -15,7 +15,6 @@ from operator import attrgetter
 from typing import Final, TextIO
 
 from cuzktop.analysis.reconcile import differences
-from cuzktop.analysis.rows import unplaced_row
 from cuzktop.columns import PARTITION_COLUMNS, partition_json
 from cuzktop.frame import GpuReport, Herd, Inflation, PartitionRow, RunReport, Source
 from cuzktop.headless import parts
@@ -115,24 +114,6 @@ def write_report(
         out.write(f"],\n{_encode(_tail(report))[1:]}")
         first = False
     out.write("]}\n")
-
-
-def report_document(
-    *, source: Source, runs: Iterable[tuple[RunReport, Iterable[PartitionRow]]]
-) -> dict[str, object]:
-    """The same document as an object, for logs that fit into memory."""
-    return {
-        "schema": SCHEMA,
-        "source": parts.source(source),
-        "runs": [
-            {
-                **_head(report),
-                "partitions": [partition_json(unplaced_row(row, report.unplaced)) for row in rows],
-                **_tail(report),
-            }
-            for report, rows in runs
-        ],
-    }
 
 
 def _finite(value: object) -> object:

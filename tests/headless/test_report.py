@@ -11,7 +11,7 @@ import pytest
 from cuzktop.columns import partition_json
 from cuzktop.dataclass import replace
 from cuzktop.frame import PartitionRow, RunReport, Source
-from cuzktop.headless.report import partition_line, report_document, write_report
+from cuzktop.headless.report import partition_line, write_report
 from tests.headless.fixtures import (
     FAILED_ROW,
     GPU_REPORT,
@@ -64,12 +64,26 @@ def in_order(keys: list[str], document: dict[str, Any]) -> bool:
 @pytest.mark.parametrize(
     "runs", [RUNS, RUNS[:1], RUNS[2:], []], ids=["three", "one", "idle", "no-cuzk-event"]
 )
-def test_what_is_streamed_is_the_document(runs: Runs) -> None:
+def test_what_is_streamed_is_one_document_with_every_run_and_its_rows(runs: Runs) -> None:
     text = written(runs)
-    assert json.loads(text) == json.loads(
-        json.dumps(report_document(source=SOURCE, runs=runs), allow_nan=False)
-    )
     assert text.endswith("]}\n")
+    document = json.loads(text)
+    assert document["source"]["path"] == SOURCE.path
+    assert [(run["run"], run["partitions"]) for run in document["runs"]] == [
+        (report.run, json.loads(json.dumps([partition_json(row) for row in rows])))
+        for report, rows in runs
+    ]
+
+
+def test_workers_of_any_gpu_name_none_in_the_rows_written_before_that_showed() -> None:
+    rows = [replace(ROW, worker=worker, gpu=0, job=f'"worker": {worker}') for worker in (0, 1, 11)]
+    text = written([(replace(RUN, unplaced=frozenset({1})), rows)])
+    found = json.loads(text)["runs"][0]["partitions"]
+    assert [(row["job"], row["gpu"]) for row in found] == [
+        ('"worker": 0', 0),
+        ('"worker": 1', None),
+        ('"worker": 11', 0),
+    ]
 
 
 def test_every_name_of_the_contract_is_there_in_its_order() -> None:
