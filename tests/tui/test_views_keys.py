@@ -16,6 +16,7 @@ from cuzktop.logbook import LogBook
 from cuzktop.tui.app import CuzktopApp
 from cuzktop.tui.keys import KEYS, VIEWS
 from cuzktop.tui.prompt import Prompt
+from cuzktop.tui.sgr import plain
 from cuzktop.tui.views.base import View
 from cuzktop.tui.views.diagnosis import DiagnosisView
 from cuzktop.tui.views.jobs import JobsView
@@ -548,6 +549,35 @@ async def test_the_log_is_searched_backwards_from_its_end() -> None:
         assert "2026 INFO line 7" in screen_text(app)
         await pilot.press("escape", "y")
         assert app.clipboard == "2026 INFO line 7"
+
+
+async def test_a_key_held_down_in_a_search_has_the_lines_gone_through_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_at: list[bytes] = []
+
+    def look(raw: bytes) -> str:
+        looked_at.append(raw)
+        return plain(raw)
+
+    monkeypatch.setattr("cuzktop.tui.views.log.plain", look)
+    frame, _kept = with_book(1000)
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 12)) as pilot:
+        await show(pilot, frame)
+        await pilot.press("5", "slash")
+        view = app.query_one(LogView)
+        view.begin_search()
+        for length in range(1, 200):
+            view.search("line 7" + "7" * length)
+        assert view.at is None
+        assert len(looked_at) < 3000
+        view.search("line 77")  # what was found before it was lost is found again
+        assert view.at == 779
+        view.search("line 770")
+        assert view.at == 770
+        view.search("line 77")
+        assert view.at == 779
 
 
 # --------------------------------------------------------------------------------------- timeline
