@@ -568,7 +568,8 @@ def _tail(
 
 def _tail_blocks(log: Log, since: Since | None) -> Iterable[bytes]:
     """The log's end: what is in flight, at least ten minutes, at most 64 MB; or from `since` on."""
-    from cuzktop.sources.files import find_start, open_log, read_blocks  # noqa: PLC0415
+    from cuzktop.sources.beginning import find_start  # noqa: PLC0415
+    from cuzktop.sources.files import open_log, read_blocks  # noqa: PLC0415
     from cuzktop.sources.since import find_since  # noqa: PLC0415
 
     with open_log(log.path) as file:

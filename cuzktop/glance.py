@@ -78,7 +78,8 @@ def glance(path: Path, title: str, *, window_s: float, now_ms: float) -> Frame |
     from cuzktop.frame import Source  # noqa: PLC0415 - only the other process needs all this
     from cuzktop.parse.scanner import LogScanner  # noqa: PLC0415
     from cuzktop.picture import Picture  # noqa: PLC0415
-    from cuzktop.sources.files import find_start, open_log, plain_size  # noqa: PLC0415
+    from cuzktop.sources.beginning import find_start  # noqa: PLC0415
+    from cuzktop.sources.files import open_log, plain_size  # noqa: PLC0415
 
     with open_log(path) as file:
         size = plain_size(file)

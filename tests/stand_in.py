@@ -28,7 +28,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from cuzktop.sources.files import STAMP, stamp_ms
+from cuzktop.sources.beginning import STAMP, stamp_ms
 from cuzktop.sources.line_clock import LineClock
 
 OUT, ERR = 1, 2

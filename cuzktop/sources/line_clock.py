@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from cuzktop.sources.files import MARK, STAMP
+from cuzktop.sources.beginning import MARK, STAMP
 
 ENGINE_STARTS = b"starting cuzk engine"  # TIMELINE counts from its time stamp
 FELL_US = 5_000_000  # TIMELINE steps back by milliseconds on its own; by this much at a restart

@@ -20,8 +20,9 @@ from typing import BinaryIO, cast
 from cuzktop.dataclass import NamedTuple
 from cuzktop.events import Event, SourceNote
 from cuzktop.settings import LOG_POLL_S, READ_BLOCK_BYTES, START_BACK_BYTES, START_BACK_MS, Since
+from cuzktop.sources.beginning import find_start
 from cuzktop.sources.bringing import Bringing
-from cuzktop.sources.files import LogParser, find_start, unreadable
+from cuzktop.sources.files import LogParser, unreadable
 from cuzktop.sources.log_reader import Emit, LogReader
 from cuzktop.sources.silence import Silence
 from cuzktop.sources.since import find_since

@@ -15,15 +15,8 @@ from cuzktop.dataclass import dataclass
 from cuzktop.errors import SourceUnreadableError
 from cuzktop.events import GpuSampled, LogEvent, SampleEvent
 from cuzktop.settings import Since
-from cuzktop.sources.files import (
-    RECORDING,
-    LogParser,
-    find_start,
-    is_stream,
-    open_log,
-    plain_size,
-    read_blocks,
-)
+from cuzktop.sources.beginning import find_start
+from cuzktop.sources.files import RECORDING, LogParser, is_stream, open_log, plain_size, read_blocks
 from cuzktop.sources.recording import (
     MAX_RECORD_BYTES,
     SOURCES,

@@ -12,7 +12,8 @@ from typing import BinaryIO
 from cuzktop.dataclass import NamedTuple
 from cuzktop.errors import SourceUnreadableError
 from cuzktop.settings import Since
-from cuzktop.sources.files import STAMP, open_log, plain_size, read_blocks, stamp_ms
+from cuzktop.sources.beginning import STAMP, stamp_ms
+from cuzktop.sources.files import open_log, plain_size, read_blocks
 from cuzktop.sources.since import find_since, settle
 
 Tell = Callable[[str, str], object]

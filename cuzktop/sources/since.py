@@ -12,7 +12,8 @@ from cuzktop.settings import (
     START_BACK_MS,
     Since,
 )
-from cuzktop.sources.files import MARK, STAMP, find_start, plain_size, stamp_ms
+from cuzktop.sources.beginning import MARK, STAMP, find_start, stamp_ms
+from cuzktop.sources.files import plain_size
 
 _STEP_BYTES = 256 * 1024  # a daemon at work prints a tracing line within far less
 _FURTHEST_BYTES = 16 * 1024 * 1024

@@ -42,8 +42,9 @@ from cuzktop.picture import Picture
 from cuzktop.reading import LogSummary
 from cuzktop.settings import MAX_LINE_BYTES, START_BACK_BYTES, START_BACK_MS, Since
 from cuzktop.sources import recording, recording_reader, recording_writer
+from cuzktop.sources.beginning import find_start
 from cuzktop.sources.demos import demo
-from cuzktop.sources.files import LogParser, find_start, holds_recording, open_log, read_blocks
+from cuzktop.sources.files import LogParser, holds_recording, open_log, read_blocks
 from cuzktop.sources.gpu_reader import UTIL_SOURCES
 from cuzktop.sources.recording import LogCut, Piece, older_part
 from cuzktop.sources.recording_reader import (
