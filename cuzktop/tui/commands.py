@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from textual import on
 from textual.command import CommandList, CommandPalette
 from textual.theme import ThemeProvider
 from textual.widgets import Input
@@ -32,6 +33,12 @@ class Commands(CommandPalette, Closing[None]):
         """
         for line in self.query(Input):
             line.cursor_blink = False
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        """Look for nothing that was typed behind the key that closes: the list may have gone."""
+        if not self.is_current:
+            event.prevent_default()
 
     def _action_command_list(self, action: str) -> None:
         """Hand a key on to the list; where it shows nothing there are no pages."""

@@ -12,6 +12,7 @@ from textual import events
 from textual.command import CommandPalette
 from textual.geometry import Region
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from cuzktop.dataclass import replace
 from cuzktop.events import GpuProcess, GpuSampled
@@ -267,6 +268,20 @@ async def test_what_is_typed_behind_the_key_that_leaves_is_no_fault(typed: tuple
         assert not app.is_running
     assert app.failure is None
     assert app.return_code == 0
+
+
+async def test_what_is_typed_behind_the_key_that_closes_the_palette_is_no_fault() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("colon")
+        await pilot.pause()
+        palette, line = app.screen, app.screen.query_one(Input)
+        await palette.dismiss()
+        await palette._dispatch_message(Input.Changed(line, "x"))  # it had been busy until now
+        await pilot.pause()
+        await pilot.pause()
+        assert app.is_running
+    assert app.failure is None
 
 
 @pytest.mark.parametrize("keys", [("enter",), ("question_mark", "enter"), ("tab", "enter")])
