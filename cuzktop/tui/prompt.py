@@ -68,9 +68,12 @@ class Prompt(Horizontal):
 
     @on(Input.Changed)
     def changed(self, event: Input.Changed) -> None:
-        """Tell the view."""
+        """Tell the view, unless more was typed meanwhile: that is told next.
+
+        A search goes through thousands of lines, and a key that is held down comes faster.
+        """
         event.stop()
-        if self.asks:
+        if self.asks and event.value == event.input.value:
             self._tell(event.value)
 
     @on(Input.Submitted)

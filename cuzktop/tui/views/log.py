@@ -219,7 +219,6 @@ class LogView(View, Searching):
         self._top = 0  # an index into what is shown
         self._search = ""
         self._origin: int | None = None  # where a search begins
-        self._lacked: tuple[str, int] | None = None  # what no line before that number has
         self._index = Index()
         self._end = 0
         self._moment: float | None = None  # that was chosen in another view
@@ -472,27 +471,16 @@ class LogView(View, Searching):
     def begin_search(self) -> None:
         """Search from the selected line, or back from the end."""
         self._origin = self.at
-        self._lacked = None
 
     def search(self, text: str) -> None:
-        """Mark what `text` is found in; select the latest such line, or the next from here on.
-
-        A line that lacks what was typed so far lacks the longer text, too: a key that is held down
-        has the lines gone through once.
-        """
-        before, self._search = self._search.casefold(), text
-        wanted = text.casefold()
-        if not before or not wanted.startswith(before):
-            self.at = self._origin
-        if wanted and not self._is_lacked(wanted):
-            by = -1 if self._origin is None else 1
-            if not self._find(lambda raw: wanted in plain(raw).casefold(), by, here=True):
-                self.at, self._lacked = self._origin, (wanted, self._end)
+        """Mark what `text` is found in; select the latest such line, or the next from here on."""
+        self._search = text
+        self.at = self._origin
+        if text:
+            wanted = text.casefold()
+            by = -1 if self.at is None else 1
+            self._find(lambda raw: wanted in plain(raw).casefold(), by, here=True)
         self.redraw()
-
-    def _is_lacked(self, wanted: str) -> bool:
-        lacked = self._lacked
-        return lacked is not None and wanted.startswith(lacked[0]) and self._end == lacked[1]
 
     def next_match(self, by: int) -> None:
         """See `Searching`."""
