@@ -48,7 +48,8 @@ from cuzktop.sources.gpu_reader import (
     TextField,
     UtilSource,
 )
-from cuzktop.sources.gpu_sampler import GpuSampler, read_once
+from cuzktop.sources.gpu_sampler import GpuSampler
+from cuzktop.sources.gpu_sampling import read_once
 from cuzktop.sources.nvml import PynvmlReader
 from cuzktop.sources.ordinals import CudaChoice, read_choice
 

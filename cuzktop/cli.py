@@ -570,10 +570,11 @@ def _tail_blocks(log: Log, since: Since | None) -> Iterable[bytes]:
     """The log's end: what is in flight, at least ten minutes, at most 64 MB; or from `since` on."""
     from cuzktop.sources.beginning import find_start  # noqa: PLC0415
     from cuzktop.sources.files import open_log, read_blocks  # noqa: PLC0415
-    from cuzktop.sources.since import find_since  # noqa: PLC0415
 
     with open_log(log.path) as file:
         if since is not None:
+            from cuzktop.sources.since import find_since  # noqa: PLC0415
+
             size = os.fstat(file.fileno()).st_size
             if find_since(file, since) >= size > 0:
                 raise _no_line_then(log)
@@ -625,7 +626,7 @@ def _add_samples(
     if silent_ms is not None and silent_ms > BEING_WRITTEN_MS:
         picture.sampler_note = "not measured: the log isn't being written"
         return
-    from cuzktop.sources.gpu_sampler import read_once  # noqa: PLC0415
+    from cuzktop.sources.gpu_sampling import read_once  # noqa: PLC0415
     from cuzktop.sources.nvml import PynvmlReader  # noqa: PLC0415
     from cuzktop.sources.ordinals import read_choice  # noqa: PLC0415
 

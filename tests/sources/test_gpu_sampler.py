@@ -22,7 +22,8 @@ from cuzktop.sources.gpu_reader import (
     TextField,
     held_down,
 )
-from cuzktop.sources.gpu_sampler import GpuSampler, SamplerState, read_once, sample
+from cuzktop.sources.gpu_sampler import GpuSampler
+from cuzktop.sources.gpu_sampling import SamplerState, read_once, sample
 from cuzktop.sources.ordinals import CudaChoice
 
 _T = TypeVar("_T")

@@ -17,7 +17,7 @@ import pytest
 from cuzktop.events import GpuProcess, GpuSampled, GpuSamplerNote
 from cuzktop.sources import nvml
 from cuzktop.sources.gpu_reader import ErrorKind, GpuReadError, NvmlUnavailableError
-from cuzktop.sources.gpu_sampler import SamplerState, read_once, sample
+from cuzktop.sources.gpu_sampling import SamplerState, read_once, sample
 from cuzktop.sources.nvml import PynvmlReader
 
 GIB = 1024**3
