@@ -266,6 +266,30 @@ class JobRow:
     states: tuple[str, ...]
     message: str = ""  # the failure's text
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, one way or the other."""
+        return self.failed or (self.total is not None and self.done >= self.total)
+
+
+def jobs_to_show(jobs: Sequence[JobRow], most: int) -> list[JobRow]:
+    """At most so many jobs, in their order: those in flight, then failures, then the newest."""
+    if len(jobs) <= most:
+        return list(jobs)
+    # Of those in flight the oldest matter; of those that ended the newest.
+    order = sorted(
+        (1, -at) if job.failed else (2, -at) if job.is_over else (0, at)
+        for at, job in enumerate(jobs)
+    )
+    return [jobs[at] for at in sorted(abs(at) for _rank, at in order[:most])]
+
+
+def jobs_left_out(jobs: Sequence[JobRow], shown: Sequence[JobRow]) -> dict[str, int]:
+    """How many aren't shown, by what they are, so that those in flight add up."""
+    flying = sum(not job.is_over for job in jobs) - sum(not job.is_over for job in shown)
+    counts = {"in flight": flying, "ended": len(jobs) - len(shown) - flying}
+    return {what: count for what, count in counts.items() if count}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StageStats:

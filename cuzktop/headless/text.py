@@ -30,6 +30,8 @@ from cuzktop.frame import (
     Source,
     StageStats,
     Synthesis,
+    jobs_left_out,
+    jobs_to_show,
 )
 from cuzktop.headless import blocks
 from cuzktop.headless.blocks import Measured, Notes, place
@@ -370,11 +372,13 @@ def _put_queue(page: Page, notes: Notes, frame: Frame) -> None:
 def _put_jobs(page: Page, frame: Frame) -> None:
     total = len(frame.jobs)
     page.heading("Jobs", str(total) if total else "none seen")
-    shown = frame.jobs[-MAX_JOBS:]
+    shown = jobs_to_show(frame.jobs, MAX_JOBS)
     if not shown:
         return
     if total > len(shown):
-        page.put((f"  {total - len(shown)} older ones left out", "faint"))
+        counts = jobs_left_out(frame.jobs, shown).items()
+        words = page.dot.join(f"{count} {what}" for what, count in counts)
+        page.put((f"  left out: {words}", "faint"))
     most = max(8, page.width // 3)
     page.table(
         (

@@ -205,11 +205,21 @@ def test_a_slow_synthesis_is_told_against_the_usual() -> None:
     assert re.search(r"40022 p0 +62.0s +of 33.1s .* 1.9 times the usual", snapshot(BUSY))
 
 
+def test_the_oldest_jobs_in_flight_are_shown_before_those_that_only_wait() -> None:
+    one = replace(BUSY.jobs[0], failed=False, attempt=1, total=10)
+    done = [replace(one, job=f"done-{n}", done=10) for n in range(8)]
+    flying = [replace(one, job=f"flies-{n}", done=0) for n in range(20)]
+    text = snapshot(replace(BUSY, jobs=(*done, *flying)), 120)
+    assert "flies-0 " in text
+    assert "flies-19" not in text
+    assert "left out: 8 in flight · 8 ended" in text
+
+
 def test_long_lists_say_what_they_leave_out() -> None:
     text = snapshot(EIGHT, 120)
     assert "and 14 more, the youngest 11s" in text
     assert "and 12 more" in text
-    assert "8 older ones left out" in text
+    assert "left out: 5 in flight · 3 ended" in text
     assert "30 earlier ones are in --json" in text
 
 

@@ -28,7 +28,7 @@ from cuzktop.tui.widgets.cells import (
     wrap,
 )
 from cuzktop.tui.widgets.empty import reason, sentence
-from cuzktop.tui.widgets.jobs import CELLS, is_over, summary
+from cuzktop.tui.widgets.jobs import CELLS, summary
 from cuzktop.tui.widgets.legend import legend
 from cuzktop.units import age, duration
 
@@ -57,7 +57,7 @@ def _ended(job: JobRow) -> bool:
     going = {"synthesizing", "queued", "gpu"}
     if job.failed:
         return not going & set(job.states)
-    return is_over(job) or "lost" in job.states
+    return job.is_over or "lost" in job.states
 
 
 def ends_of(frame: Frame) -> Mapping[JobKey, list[int]]:
@@ -119,7 +119,7 @@ def _state(job: JobRow) -> tuple[str, str]:
         return "lost", "warn"
     if job.failed:
         return "failed", "error"
-    if is_over(job):
+    if job.is_over:
         return "done", "good"
     return ("running", "text") if _begun(job) else ("waiting", "muted")
 

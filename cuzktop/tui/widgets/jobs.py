@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
 
-from cuzktop.frame import Frame, JobRow
+from cuzktop.frame import Frame, JobRow, jobs_left_out, jobs_to_show
 from cuzktop.tui.messages import ViewWanted
 from cuzktop.tui.widgets.cells import Line, Span, clean, clip, fit, label, right, title, width_of
 from cuzktop.tui.widgets.empty import blind, reason, sentence
@@ -31,23 +31,6 @@ ON_THEIR_WAY = (
     ("gpu", "GPU"),
 )
 COUNTS = 14  # " 10/10", an age, a mark and the blanks between
-
-
-def is_over(job: JobRow) -> bool:
-    """Whether the job has ended, one way or the other."""
-    return job.failed or (job.total is not None and job.done >= job.total)
-
-
-def chosen(jobs: tuple[JobRow, ...], capacity: int) -> list[JobRow]:
-    """The jobs to show, in their order: those in flight, then failures, then the newest."""
-    if len(jobs) <= capacity:
-        return list(jobs)
-    # Of those in flight the oldest matter; of those that ended the newest.
-    order = sorted(
-        (1, -at) if job.failed else (2, -at) if is_over(job) else (0, at)
-        for at, job in enumerate(jobs)
-    )
-    return [jobs[at] for at in sorted(abs(at) for _rank, at in order[:capacity])]
 
 
 def summary(frame: Frame) -> str:
@@ -84,11 +67,11 @@ def draw_jobs(frame: Frame, width: int, height: int) -> list[Line]:
     # not if all that is in flight can be shown with whole ids.
     wanted = max(1, -(-len(jobs) // max(1, room)))
     columns = max(1, min((width + 1) // (cells + COUNTS + longest), wanted))
-    if room * columns <= sum(not is_over(job) for job in jobs):
+    if room * columns <= sum(not job.is_over for job in jobs):
         columns = max(1, min((width + 1) // (cells + COUNTS + 9), wanted))
     column = width // columns
     fitting = room * columns
-    shown = chosen(jobs, fitting - 1 if len(jobs) > fitting > 1 else fitting)
+    shown = jobs_to_show(jobs, fitting - 1 if len(jobs) > fitting > 1 else fitting)
     name_width = max(3, min(longest, column - cells - COUNTS))
     blocks = [_job(job, name_width, cells, column) for job in shown]
     if len(shown) < len(jobs) and len(blocks) < room * columns:
@@ -101,12 +84,10 @@ def draw_jobs(frame: Frame, width: int, height: int) -> list[Line]:
 
 
 def _left_out(jobs: Sequence[JobRow], shown: Sequence[JobRow], width: int) -> str:
-    """How many aren't shown, so that those in flight add up to the title's count."""
-    left_out = len(jobs) - len(shown)
-    flying = sum(not is_over(job) for job in jobs) - sum(not is_over(job) for job in shown)
-    counts = ((flying, "in flight"), (left_out - flying, "ended"))
-    words = ", ".join(f"+{count} {what}" for count, what in counts if count)
-    return words if width_of(words) <= width else f"+{left_out} more"
+    """How many aren't shown, in the words that fit."""
+    counts = jobs_left_out(jobs, shown).items()
+    words = ", ".join(f"+{count} {what}" for what, count in counts)
+    return words if width_of(words) <= width else f"+{len(jobs) - len(shown)} more"
 
 
 @lru_cache(maxsize=16)
@@ -131,7 +112,7 @@ def _cells(
 
 
 def _job(job: JobRow, name_width: int, cells: int, width: int) -> Line:
-    over = is_over(job)
+    over = job.is_over
     style = "error" if job.failed else "muted" if over else "text"
     spans = list(_cells(job.job, job.attempt, job.states, style, name_width, cells))
     total = "?" if job.total is None else str(job.total)
