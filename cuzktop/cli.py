@@ -57,6 +57,7 @@ BEING_WRITTEN_MS = 10_000.0  # a snapshot asks NVML only about a log this young
 BESIDE_KEPT = 30_000  # of a recording's readings, for a snapshot: an hour of eight GPUs
 YOUNG_OBJECTS = 20_000  # between two looks for garbage: importing makes none, reading little
 INTERRUPTED = 130
+UNTOLD_COLUMNS = 80  # where a terminal doesn't say how wide it is, as in a container or `script`
 JOURNAL_LINES = 100_000  # of a unit's journal, for a picture: a few hours of a fast GPU
 
 
@@ -457,9 +458,9 @@ def _look(options: argparse.Namespace, out: TextIO) -> _Look:
         width = 100
         if tty:
             try:
-                width = os.get_terminal_size(out.fileno()).columns
+                width = os.get_terminal_size(out.fileno()).columns or UNTOLD_COLUMNS
             except OSError:
-                width = 80
+                width = UNTOLD_COLUMNS
         elif os.environ.get("COLUMNS", "").isdigit():
             width = int(os.environ["COLUMNS"])
     dumb = os.environ.get("TERM") == "dumb"

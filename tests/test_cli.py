@@ -370,6 +370,23 @@ def test_ascii_and_width_are_kept_to(command: str, log: Path, capsys: Written) -
     assert "\x1b" not in out
 
 
+def test_a_terminal_that_tells_no_width_is_given_the_usual_one(
+    monkeypatch: pytest.MonkeyPatch, log: Path
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+        def fileno(self) -> int:
+            return 1
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(os, "get_terminal_size", lambda _fd: os.terminal_size((0, 0)))
+    assert main(["report", str(log), "-C"]) == 0
+    assert 70 < max(map(len, terminal.getvalue().splitlines())) <= 80
+
+
 def test_columns_of_the_environment_count_in_a_pipe(
     log: Path, capsys: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
