@@ -16,8 +16,26 @@ if TYPE_CHECKING:
 
 
 def box_words(host: Host) -> list[str]:
-    """TLB shootdowns and memory bandwidth, where they are known."""
+    """The machine's CPUs and memory, the daemon's process, and what they do to each other."""
     words = []
+    if host.cpu_pct is not None:
+        words.append(f"CPU {host.cpu_pct:.0f} %")
+    if host.load_1m is not None:
+        words.append(f"load {host.load_1m:.1f}")
+    if host.memory_used_bytes is not None:
+        words.append(f"memory {size(host.memory_used_bytes)} of {size(host.memory_total_bytes)}")
+    if host.psi_cpu_pct is not None:
+        words.append(f"tasks wait for a CPU {host.psi_cpu_pct:.0f} % of the time")
+    if host.psi_memory_pct is not None:
+        words.append(f"tasks wait for memory {host.psi_memory_pct:.0f} % of the time")
+    if host.daemon_pid is not None:
+        words.append(f"daemon pid {host.daemon_pid}")
+    if host.daemon_cpu_pct is not None:
+        words.append(f"{host.daemon_cpu_pct / 100.0:.1f} cores busy")
+    if host.daemon_rss_bytes is not None:
+        words.append(f"{size(host.daemon_rss_bytes)} resident")
+    if host.daemon_threads is not None:
+        words.append(f"{host.daemon_threads} threads")
     if host.memory_bandwidth_bytes_per_s is not None:
         words.append(f"memory bandwidth {rate(host.memory_bandwidth_bytes_per_s)}")
     if host.tlb_shootdowns_per_s is not None:

@@ -32,6 +32,16 @@ def test_screen_and_text_say_what_this_machine_doesn_t_give() -> None:
         assert f"not given here: {why}" in shown
 
 
+def test_screen_and_text_say_the_same_of_the_box() -> None:
+    host = Host(cpu_pct=96.4, psi_memory_pct=2.0, daemon_pid=4242, daemon_cpu_pct=17_230.0)
+    frame = replace(busy(), host=host)
+    text = snapshot_text(frame, width=160, colour=False, ascii_only=False)
+    screen = "\n".join("".join(part for part, _ in line) for line in content(frame, 149))
+    words = "CPU 96 % · tasks wait for memory 2 % of the time · daemon pid 4242 · 172.3 cores busy"
+    assert words in text
+    assert words in screen
+
+
 def test_words_are_of_what_is_known() -> None:
     host = Host(memory_bandwidth_bytes_per_s=312.4e9, tlb_shootdowns_per_s=120_345.6)
     assert box_words(host) == ["memory bandwidth 312.4 GB/s", "TLB shootdowns 120346/s"]

@@ -447,28 +447,7 @@ def _put_status(page: Page, frame: Frame) -> None:
 
 def _put_host(page: Page, host: Host) -> None:
     page.heading("Host")
-    known = []
-    if host.cpu_pct is not None:
-        known.append(f"CPU {host.cpu_pct:.0f} %")
-    if host.load_1m is not None:
-        known.append(f"load {host.load_1m:.1f}")
-    if host.memory_used_bytes is not None:
-        known.append(
-            f"memory {units.size(host.memory_used_bytes)} of {units.size(host.memory_total_bytes)}"
-        )
-    if host.psi_cpu_pct is not None:
-        known.append(f"tasks wait for a CPU {host.psi_cpu_pct:.0f} % of the time")
-    if host.psi_memory_pct is not None:
-        known.append(f"for memory {host.psi_memory_pct:.0f} %")
-    if host.daemon_pid is not None:
-        known.append(f"daemon pid {host.daemon_pid}")
-    if host.daemon_cpu_pct is not None:
-        known.append(f"{host.daemon_cpu_pct / 100.0:.1f} cores busy")
-    if host.daemon_rss_bytes is not None:
-        known.append(f"{units.size(host.daemon_rss_bytes)} resident")
-    if host.daemon_threads is not None:
-        known.append(f"{host.daemon_threads} threads")
-    known += box.box_words(host)
+    known = box.box_words(host)
     page.paragraph(page.dot.join(known) or "– nothing was read", indent=2)
     if host.missing:
         page.paragraph(f"not given here: {page.clean(host.missing)}", label="– ", indent=2)

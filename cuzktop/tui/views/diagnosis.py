@@ -509,24 +509,7 @@ def _box(frame: Frame, width: int) -> list[Line]:
     host = frame.host
     if host is None:
         return []
-    words = []
-    if host.cpu_pct is not None:
-        words.append(f"CPU {percent(host.cpu_pct, digits=0)} %")
-    if host.load_1m is not None:
-        words.append(f"load {host.load_1m:.1f}")
-    if host.psi_cpu_pct is not None:
-        words.append(f"stalled on CPU {percent(host.psi_cpu_pct)} %")
-    if host.psi_memory_pct is not None:
-        words.append(f"on memory {percent(host.psi_memory_pct)} %")
-    if host.memory_used_bytes is not None:
-        words.append(f"memory {size(host.memory_used_bytes)} of {size(host.memory_total_bytes)}")
-    if host.daemon_pid is not None:
-        words.append(
-            f"daemon {host.daemon_pid}: {percent(host.daemon_cpu_pct, digits=0)} % of a core,"
-            f" {size(host.daemon_rss_bytes)}"
-            f"{'' if host.daemon_threads is None else f', {host.daemon_threads} threads'}"
-        )
-    words += box_words(host)
+    words = box_words(host)
     if not words:
         return []
     detail = "now, not when the log ended" if frame.source.old else ""
