@@ -269,9 +269,10 @@ def _kernels_so_far(
 
 def _foreseen(attributor: Attributor, pools: dict[int, list[Line]]) -> list[LiveCall]:
     """The lock leaves no lines: whose block has ended has given it back, and who waits is next."""
-    blocks, free, one_lock = attributor.foreseen()
+    blocks, free, one_lock, unsure = attributor.foreseen()
     result: list[LiveCall] = []
     waiting: dict[int, list[Call]] = {}
+    leaving: dict[int, list[LiveCall]] = {}  # who may not have given the lock back yet
     used: set[Line] = set()
     for call in attributor.waiting:
         block = blocks.get(call)
@@ -281,14 +282,28 @@ def _foreseen(attributor: Attributor, pools: dict[int, list[Line]]) -> list[Live
             result.append(LiveCall(call, "ended", _lines_of(block)))
         elif block is not None:
             at = sum(block.ended) / 2
-            result.append(LiveCall(call, "finishing", _lines_of(block), release_at=at))
+            live = LiveCall(call, "finishing", _lines_of(block), release_at=at)
+            # As long as nothing with a time was read since, it may be about to give the lock back.
+            if call.next_pickup is None and (call in unsure or block.end.hi == math.inf):
+                leaving.setdefault(0 if one_lock else call.lock, []).append(live)
+            result.append(live)
         elif call.next_pickup is not None:
             result.append(LiveCall(call, "finishing", release_at=call.next_pickup))
         else:
             waiting.setdefault(0 if one_lock else call.lock, []).append(call)
     running = {kind: [line for line in pools[kind] if line not in used] for kind in (C6, C8, C9)}
     for lock, calls in waiting.items():
-        result.extend(_contenders(calls, free.get(lock), running))
+        found = _contenders(calls, free.get(lock), running)
+        late = leaving.get(lock, [])
+        if found[0].lines and unsure.isdisjoint(live.call for live in late):
+            late.clear()  # the next block has begun, and it can't be another GPU's
+        elif late:
+            found[0].sure = False
+            found[0].rivals = (*found[0].rivals, *(live.call for live in late))
+        result.extend(found)
+    for late in leaving.values():
+        for live in late:
+            live.sure = False
     return result
 
 

@@ -46,6 +46,7 @@ STRAY_HOLDER = 0.5  # or that the call did whose block is nobody's
 # A block may have begun, by its lines, at times when its call couldn't have: the more, the dearer.
 SHARED_WEIGHT, TOLD_MS = 0.5, 2.0
 TOLD_APART = 20.0  # ways dearer than the best by more are given up
+UNLIKELY_WAY = 6.0  # ways dearer than the best by more tell nothing of the moment
 ALIKE_MS = 3.0  # ways whose locks are free at times as near are the same
 KEEP_WAYS = 48  # ways of handing out that are followed at a time
 KEEP_AHEAD = 8  # the same for a picture of the moment
@@ -129,6 +130,7 @@ class Outlook(NamedTuple):
     blocks: dict[Call, Block]  # of calls that aren't settled
     free: Mapping[int, Free]  # by lock, when it was given back
     one_lock: bool  # all calls take the same one
+    unsure: frozenset[Call]  # calls that may have had a block, and may not
 
 
 class Handover:
@@ -473,7 +475,12 @@ class Handover:
             return way.cost + UNSERVED * sum(call in gone for call in way.open)
 
         best = min(self._ways, key=cost)
-        return Outlook(_served(best.trace), best.free, one_lock=self.one_lock)
+        served = _served(best.trace)
+        unsure: set[Call] = set()
+        for way in self._ways:
+            if way is not best and cost(way) < cost(best) + UNLIKELY_WAY:
+                unsure.update(served.keys() ^ _served(way.trace).keys())
+        return Outlook(served, best.free, one_lock=self.one_lock, unsure=frozenset(unsure))
 
 
 # ---------------------------------------------------------------- ways
