@@ -660,6 +660,19 @@ async def test_the_diagnosis_scrolls_and_opens_the_alerts() -> None:
 # --------------------------------------------------------------------------------------- drawing
 
 
+async def test_a_list_of_jobs_that_gets_room_again_fills_it() -> None:
+    app = CuzktopApp()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await show(pilot, FRAMES["eight"]())
+        await pilot.press("4", "G")
+        await pilot.pause()
+        whole = screen_text(app)
+        for size in ((40, 10), (1, 1), (120, 40)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+        assert screen_text(app) == whole
+
+
 @pytest.mark.parametrize("number", ["2", "3", "4", "5", "6"])
 async def test_any_size_can_be_drawn(number: str) -> None:
     app = CuzktopApp()

@@ -394,7 +394,7 @@ class JobsView(View, Searching):
             first, rows = at, _rows_of(jobs[at], width)
             while first > self.top and (rows := rows + _rows_of(jobs[first - 1], width)) <= room:
                 first -= 1
-            self.top = first
+            self.top = min(first, _last_top(jobs, width, room))
         return draw_jobs_view(
             frame,
             width,
@@ -578,6 +578,14 @@ class JobsView(View, Searching):
         if job.message:
             words.append(f"message={clean(job.message)}")
         return " ".join(words)
+
+
+def _last_top(jobs: Sequence[JobRow], width: int, room: int) -> int:
+    """The first of the jobs that fill the last page: from a later one on, room would be left."""
+    first, rows = len(jobs), 0
+    while first > 0 and (rows := rows + _rows_of(jobs[first - 1], width)) <= room:
+        first -= 1
+    return first
 
 
 def _rows_of(job: JobRow, width: int) -> int:
