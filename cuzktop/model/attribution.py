@@ -99,6 +99,7 @@ class Attributor:
         self._loose: deque[dict[int, Line]] = deque(maxlen=KEEP_LOOSE)  # such sets without a call
         self._growing: dict[int, Line] = {}  # the one that isn't complete
         self.locks: set[int] = set()  # of the workers; negative where the GPU isn't known
+        self._warm: set[int | None] = set()  # GPUs that have had a call
         self.from_start = False  # no call was under way before the first line
         self._begun: dict[int, int] = {}  # worker → its calls so far, up to two
         self._known_from = 0  # calls since that place were not under way before the first line
@@ -169,6 +170,8 @@ class Attributor:
         """GPU_START of `call`."""
         self.waiting.append(call)
         self.locks.add(call.lock)
+        call.is_first = self.from_start and call.gpu not in self._warm
+        self._warm.add(call.gpu)
         self._expected.pop(call.worker, None)
         begun = self._begun.get(call.worker, 0)
         if not self.from_start and begun < 2:

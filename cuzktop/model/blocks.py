@@ -28,6 +28,7 @@ ALWAYS: Window = (-math.inf, math.inf)
 KEEP_PARTS = 16  # sets of lines that one block's end could close
 CERTAIN = 4.0  # lines of a block with a smaller margin don't say when it began
 BARRIER = 3.5  # the cost of kernels that had to wait, whatever the time
+LONG, WARM_LONG = 1.5, 1.0  # so much longer an ntt_msm_h is a cold GPU's rather than a warm one's
 LATE_LINE_MS = 40.0  # a block's first line stands above a clock at most so much too old
 PASSING_MS = 10.0  # from a block's end to the next one's beginning, as a rule: three threads wake
 
@@ -139,11 +140,12 @@ class Former:
         taken: Mapping[Line, Block],
         begun: Mapping[Line, Window],
         wanted: AbstractSet[Line],
+        cold: AbstractSet[Line] = frozenset(),
     ) -> dict[Line, Block]:
         """The blocks closed by `wanted`, made anew: it is known better now when each began.
 
         `taken` are all blocks that aren't settled, in order, by their ends; `begun` is when they
-        began.
+        began; `cold` are those of a GPU's first call.
         """
         # The others matter as far as their lines stand among those of blocks that are asked for.
         spans = {end: self._span(end) for end in taken}
@@ -155,7 +157,7 @@ class Former:
         ends = [end for end in taken if spans[end][1] >= first and spans[end][0] <= last]
         mine = {line for end in ends for line in taken[end].lines}
         used = self._used - mine
-        some = {end: parts(pools, end, -1, used, begun[end]) for end in ends}
+        some = {end: parts(pools, end, -1, used, begun[end], cold=end in cold) for end in ends}
         for end in pools[C9]:  # those not taken yet want lines, too
             if end.seq > self.reached:
                 some[end] = self._possible(pools, end, free=mine)
@@ -312,15 +314,19 @@ def parts(
     after: int,
     used: AbstractSet[Line | None] = frozenset(),
     begun: Window = ALWAYS,
+    *,
+    cold: bool = True,
 ) -> list[Option]:
     """The sets (C6, C8, C9) that `end` could close, by cost.
 
     Only lines after place `after` and not in `used`; `begun` is when the thread began, if known.
+    If it was `cold`, its first kernels took long as a rule; then it costs nothing that they did.
     """
     total, tail = end.b, end.a
     before_tail = total - tail
     ntts, batches = (_candidates(pools[kind], end, after, used) for kind in (C6, C8))
     options: list[Option] = []
+    long_ms = math.inf if cold else LONG * min((ntt.a for ntt in ntts), default=0)
     for batch in batches:
         lo = max(begun[0], end.lo - total - 1, batch.lo - before_tail - 1)
         hi = min(begun[1], end.hi - total, batch.hi - before_tail + 1)
@@ -338,6 +344,8 @@ def parts(
             if fit > LIMIT:
                 continue
             fit += SLACK_COST[slack] if slack < len(SLACK_COST) else BARRIER
+            if ntt.a > long_ms:
+                fit += WARM_LONG
             if begun_lo > begun_hi:
                 begun_lo, begun_hi = begun_hi, begun_lo
             due = (

@@ -408,7 +408,8 @@ class Handover:
         else:
             taken = {node.block.end: node.block for node in nodes}
             begun = {node.block.end: node.passing.begun for node in nodes}
-            blocks = self._former.form_again(pools, taken, begun, asked.keys())
+            cold = {node.block.end for node in nodes if node.call and node.call.is_first}
+            blocks = self._former.form_again(pools, taken, begun, asked.keys(), cold)
         return {
             node.call: _passed(node.passing, blocks[end])
             for end, node in asked.items()

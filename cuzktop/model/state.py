@@ -129,6 +129,7 @@ class Call:
         "failed",
         "gpu",
         "gpu_ms",
+        "is_first",
         "kernel_sure",
         "lines",
         "lock",
@@ -167,6 +168,7 @@ class Call:
         self.next_waited = False  # it lay in the queue: picked up as soon as this call was back
         self.deadline_seq = 1 << 62  # its GPU thread is done by this place of the log
         self.lock = 0  # the GPU mutex that it takes
+        self.is_first = False  # of its GPU, which was cold
         self.begun = (start, inf)  # its CPU thread was started, the lock asked for
         self.done: tuple[float, float] | None = None  # all its work was done, where a line says so
         self.done_seq = 1 << 62

@@ -324,6 +324,22 @@ def test_kernels_of_a_call_whose_threads_began_late_are_its_own(seed: int) -> No
     assert (score.missing["kernel"], score.share("kernel")) == (0, 1.0)
 
 
+def test_the_long_kernels_are_a_cold_gpu_s_first_call_s() -> None:
+    """Beside the second GPU's first call the first GPU's second one begins, and both wait."""
+    slow = Knobs(version=33, gpus=2, jobs=10, seed=20133, concurrency=4, synth=40_000, parse=400)
+    knobs = replace(slow, prep=1900, b_g2=600, ntt=1000, batch=620, tail=100, dealloc=200, trim=50)
+    log, truth = logsim.simulate(replace(knobs, stall=0.01, cuts=0))
+    run = only_run(report(log))
+    rows = by_key(run)
+    for want in truth["runs"][0]["partitions"]:
+        if want["ntt_msm_h_ms"] > 2000:
+            row = rows[want["job"], want["attempt"], want["partition"]]
+            assert row["ntt_msm_h_ms"] == want["ntt_msm_h_ms"]
+    shares = {gpu["gpu"]: gpu["kernel_pct"] for gpu in run["gpus"]}
+    for want in truth["runs"][0]["gpus"]:
+        assert shares[want["gpu"]] == pytest.approx(want["kernel_pct"], abs=0.5)
+
+
 PRINTED = re.compile(rb"(ntt_msm_h_ms|batch_add_ms|tail_msm_ms|prep_msm_ms|b_g2_msm_ms)=(\d+)")
 
 
