@@ -418,14 +418,14 @@ class Watched:
         choice: Callable[[], CudaChoice | None],
     ) -> None:
         self.name = name
-        self.reader = None if recording is None else RecordingReader(recording.log, name)
+        self._counting = None if recording is None else RecordingReader(recording.log, name)
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._thread = GpuSampler(
             self._events,
             wall_ms,
             self._stop,
-            reader=self.reader,
+            reader=self._counting or PynvmlReader(),
             sources=SAMPLERS[name],
             choice=choice,
         )
@@ -434,7 +434,7 @@ class Watched:
     def mark(self) -> tuple[float, float, int]:
         """Give the thread's CPU seconds, the wall clock in seconds, and the calls so far."""
         clock = time.pthread_getcpuclockid(self._thread.ident or 0)
-        calls = 0 if self.reader is None else self.reader.calls
+        calls = 0 if self._counting is None else self._counting.calls
         return time.clock_gettime(clock), time.monotonic(), calls
 
     def stop(self) -> list[Event]:
