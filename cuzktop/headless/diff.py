@@ -369,6 +369,9 @@ def _put_columns(
 
 
 def _signed(text: str, value: float) -> str:
+    """A difference with its sign; what is rounded to nothing has none."""
+    if not any(digit in text for digit in "123456789"):
+        return text.removeprefix("-")
     return f"+{text}" if value > 0 else text
 
 

@@ -38,7 +38,7 @@ def number(value: float | None, digits: int = SHARE_DIGITS) -> float | None:
     """A share or a measurement, always with a decimal point; `None` where not finite."""
     if value is None or not math.isfinite(value):
         return None
-    return round(float(value), digits)
+    return round(float(value), digits) + 0.0  # never -0.0
 
 
 def time_pct(shares_pct: Mapping[str, float] | None) -> dict[str, float] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -240,3 +241,13 @@ def test_outside_text_reaches_no_terminal() -> None:
     comparison = compare([evil, of(replace(QUICK, seed=99))])
     assert "\x1b" not in text(comparison)
     json.dumps(diff_document(comparison), ensure_ascii=False).encode()
+
+
+def test_a_difference_that_is_rounded_to_nothing_has_no_sign() -> None:
+    """Two logs that differ a little in everything, and each of them against itself."""
+    one, other = of(replace(QUICK, seed=3)), of(replace(QUICK, seed=4))
+    pairs = [(one, other), (other, one), (one, one)]
+    for comparison in (compare(list(pair)) for pair in pairs):
+        printed = text(comparison)
+        assert re.search(r"[+-]0(\.0+)?( |$)", printed, re.MULTILINE) is None, printed
+        assert re.search(r"-0\.0\b(?![1-9])", json.dumps(diff_document(comparison))) is None
