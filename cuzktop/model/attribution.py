@@ -52,10 +52,16 @@ from cuzktop.model.state import Call, Line
 from cuzktop.model.tape import Pool, Pools, Tape
 
 SURE = 6.0  # e^6: the next best assignment is four hundred times less likely
+# Until S40 no line says who has a lock. What several locks' blocks tell by their order alone goes
+# wrong more often than that: of calls whose margin is less one in forty has another's, of the
+# others hardly any. Of the lines themselves nothing else may be likely at all.
+SURE_OF_ORDER, SURE_UNLOCKED = 14.0, HORIZON - 0.01
 TOSS_UP = 0.1  # figures on which choices so near to each other differ are not given
 TELLING = 3.0  # lines of a call that is so sure tell when others were written
 POOR_CHAIN = 10.0  # a chain that costs more isn't exact: something else has happened
 POOR_CPU = 8.0  # the same for a call's CPU lines
+DEAR = 5.0  # until S40, where one pays so much for what others get, these aren't sure either
+DEARER = 3.0  # and for such as are so much dearer than those that fit it best, and another has
 FITS_WELL = 2.5  # what costs less may be so
 TIE_MARGIN = 4.0  # chains this much dearer than the best don't disturb what it says of times
 
@@ -537,12 +543,14 @@ class Attributor:
     def _own_block(self, call: Call, block: Block, margin: float) -> None:
         if call.lock < 0 and not self._handover.one_lock:
             margin -= SURE  # who else wants its lock is not known
+        sure = min(margin, block.sure) >= SURE and not self._unsure(call)
+        if not self._handover.one_lock:
+            sure = sure and margin >= SURE_OF_ORDER and block.sure >= SURE_UNLOCKED
         margin = min(margin, block.sure)
         for kind, line in zip(BLOCK, block.lines, strict=True):
             if line is not None:
                 line.owned = True
                 call.lines[kind] = line
-        sure = margin >= SURE and not self._unsure(call)
         call.lock_sure = call.kernel_sure = "exact" if sure else "inferred"
         if sure:
             blocks.tie(block)
@@ -622,6 +630,7 @@ class Attributor:
             frontier,
             self.effort,
             self._free_preparations,
+            math.inf if self.lock_lines else DEAR,
         )
         if self.lock_lines:
             for call in unsure:  # its chain is known now, and neighbours' times
@@ -677,7 +686,7 @@ class Attributor:
     def _own_cpu(self, call: Call, verdict: Verdict) -> None:
         option = verdict.option
         margin = min(verdict.margin, call.cpu_margin)
-        if call.kernel_sure == "inferred":  # what its barrier says of prep_msm isn't sure either
+        if call.kernel_sure != "exact":  # what its barrier says of prep_msm isn't sure either
             margin = min(margin, SURE / 2)
         if margin >= SURE and self._fits_one_without(call, option):
             margin = SURE / 2
@@ -693,7 +702,9 @@ class Attributor:
         _, prep, b_g2 = option.lines
         if prep is None and b_g2 is None:
             return
-        sure = margin >= SURE and option.cost < POOR_CPU and not self._unsure(call)
+        poor = option.cost >= min(POOR_CPU, call.cpu_options[0].cost + DEARER)
+        least = SURE if self.lock_lines else SURE_UNLOCKED
+        sure = margin >= least and not poor and not self._unsure(call)
         call.cpu_sure = "exact" if sure else "inferred"
         if sure:
             for line, due in zip(option.lines, option.due, strict=True):

@@ -55,6 +55,7 @@ KEEP_STRAYS = 32
 BEHIND = 3  # so many blocks for each lock after its first line, a block has ended
 KEEP_FAILURES = 16
 END = 1 << 62  # a place of the log that is never reached
+POOR_FIT = 15.0  # a block that costs so much isn't surely its call's: something else has happened
 PATIENCE = 3  # a toss-up is settled when so many more blocks than two for each worker have ended
 
 
@@ -354,6 +355,7 @@ class Handover:
         served = _served(best.trace)
         others = [(way.cost - best.cost, _served(way.trace), way.margins) for way in self._ways[1:]]
         after = [node.block.end.seq for node in _nodes(best.trace)]
+        passings = {node.call: node.passing for node in _nodes(best.trace)}
         strays = self._strays(best, served, frontier)
         result: list[Decision] = []
         for call in ripe:
@@ -371,6 +373,10 @@ class Handover:
                 margin = min(margin, dearer + margins.get(call, TOLD_APART))
             if any(lo < call.end_seq and call.start_seq < hi for lo, hi in strays):
                 margin = min(margin, LOSS)
+            if block is not None:
+                fit = min(cost for cost, _ in self._fits_of(call, block))
+                if fit + passings[call].cost >= POOR_FIT:
+                    margin = min(margin, LOSS)
             if agreed or sum(seq > call.end_seq for seq in after) >= patience:
                 result.append(Decision(call, block, margin))
         return result

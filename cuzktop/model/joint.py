@@ -92,18 +92,21 @@ class Contest(Generic[Claimant]):
         frontier: int = 0,
         effort: Effort | None = None,
         again: Callable[[Claimant], Sequence[Option]] | None = None,
+        dear: float = math.inf,
     ) -> None:
         """`figures` are what is shown of a claimant's lines.
 
         `options` need not hold what costs `LISTED` more than a claimant's best; `listing` gives
         all of them. `excused` are those that need not have had all their lines. All who can own
         a line that stands before `frontier` are claimants, or had it before. Where `effort` is
-        spent, a claimant gets the best that is left.
+        spent, a claimant gets the best that is left. Where one gets what costs `dear` more than
+        the best, nothing is sure, as where it goes without.
         """
         self._options = {claimant: some for claimant, some in options.items() if some}
         self._figures = figures
         self._list = listing
         self._again = again
+        self._dear = dear
         self._fresh: set[Claimant] = set()
         self._excused = excused
         self._listed: set[Claimant] = set()
@@ -164,10 +167,12 @@ class Contest(Generic[Claimant]):
                 return Verdict(NOTHING, HORIZON, None), {}
             members, groups, verdicts = self._solved(first)
         if any(
-            None in verdict.option.lines or not verdict.option.lines
-            for member, verdict in zip(members, verdicts, strict=True)
+            None in verdict.option.lines
+            or not verdict.option.lines
+            or verdict.option.cost > options[0].cost + self._dear
+            for member, options, verdict in zip(members, groups, verdicts, strict=True)
             if member not in self._excused
-        ):  # a line was lost, and who knows which of them is without it
+        ):  # a line was lost, or came very late, and who knows which of them is without it
             verdicts = [one._replace(margin=min(one.margin, LOSS)) for one in verdicts]
         mine = verdicts[members.index(first)]
         doubts: dict[Claimant, float] = {}

@@ -461,6 +461,59 @@ def test_who_may_have_another_s_block_is_as_unsure_when_that_one_is_settled() ->
     assert scored(report(log), truth).wrong_though_exact == []
 
 
+UNLUCKY = {
+    "the order of two locks' blocks": replace(
+        SMALL,
+        version=38,
+        gpus=2,
+        workers=4,
+        concurrency=2,
+        kind="porep+snap+wdpost",
+        ids="weird",
+        synth=3500,
+        stall=0,
+        torn=0.01,
+        seed=482790578,
+    ),
+    "two choices of prep_msm": replace(
+        SMALL, version=35, gpus=2, workers=3, jobs=5, ids="weird", torn=0.1, seed=346179623
+    ),
+    "what another pays for it": replace(
+        SMALL,
+        version=31,
+        gpus=5,
+        workers=3,
+        jobs=8,
+        concurrency=11,
+        ids="curio",
+        stall=0.03,
+        torn=0.1,
+        seed=778016493,
+    ),
+    "lines of two blocks": replace(
+        SMALL,
+        version=28,
+        gpus=4,
+        workers=3,
+        jobs=8,
+        concurrency=2,
+        synth=3500,
+        status=True,
+        torn=0.1,
+        seed=817957418,
+    ),
+}
+
+
+@pytest.mark.parametrize("told_by", UNLUCKY)
+def test_what_hardly_ever_happens_is_not_exact(told_by: str) -> None:
+    """In these logs the likeliest of several accounts is not what happened."""
+    log, truth = logsim.simulate(UNLUCKY[told_by])
+    score = scored(report(log), truth)
+    assert score.wrong_though_exact == []
+    assert score.exact > 0
+
+
 def test_kernels_bound_the_cpu_s_lines_above_them_whoever_has_them() -> None:
     """Two GPUs, and one call is settled before it is known whose the kernels of the next are."""
     log, truth = logsim.simulate(
