@@ -78,6 +78,7 @@ TIMED_SPAWN_MS = 3.0  # and where the start call's delay is printed
 STAGING_MS = 45.0  # what S20–S27 do under the lock before the kernels
 
 CONTIGUOUS_UNTIL = 18  # up to this step a call's lines stand together
+APART = 3  # so many calls begun while another's kernels ran show that a later step it is
 RETURN_MAX_MS = 100.0  # and its GPU_END follows the last of them: 20 ms is usual
 STAGED = range(20, 28)
 ONE_LOCK_AGAIN = 30
@@ -119,6 +120,7 @@ class Attributor:
         self._handover = Handover(self._fitting, self.effort)
         self._maybe_one_lock = False  # S30 may be the step
         self._maybe_contiguous = False  # S18 may be, and a later one may be
+        self._begun_inside = 0  # calls begun within another's block: not until S18
 
     @property
     def pools(self) -> Pools:
@@ -293,10 +295,13 @@ class Attributor:
         """Whether calls may have been under way beside it that the log doesn't show.
 
         Or other calls may have had the lock, the process's only one, where it has two by the labels
-        of GPUs: until S18 a call's figures count from when it got it.
+        of GPUs: until S18 a call's figures count from when it got it. Where no worker's GPU is
+        named, lines that no step after S23 prints are a sign that it may be so.
         """
-        if self._maybe_contiguous and sum(lock >= 0 for lock in self.locks) > 1:
-            return True
+        if self._maybe_contiguous and self._begun_inside < APART and len(self.locks) > 1:
+            named = sum(lock >= 0 for lock in self.locks)
+            if named > 1 or (not named and self.pools[C11]):
+                return True
         return call.start_seq < self._known_from
 
     def _list_options(self, call: Call) -> None:
@@ -514,6 +519,9 @@ class Attributor:
         for formed in handover.hand_out(self.pools, frontier, [*self._lost, *ended]):
             if formed.sure >= SURE:  # whoever has it, its lines tell when others were written
                 blocks.tie(formed)
+            if self._maybe_contiguous and formed.sure >= SURE and not formed.waited:
+                inside = self.pools[C1].between(formed.first_seq, formed.end.seq)
+                self._begun_inside += bool(inside)
         patience = 0
         if frontier < NEVER:
             patience = PATIENCE + 2 * len({call.worker for call in self.waiting})
