@@ -371,6 +371,7 @@ class Picture:
             verdict=paced.verdict,
             alerts=paced.alerts,
             host=paced.host,
+            no_work_yet=not (self._had_timeline or run.has_worked),
             has_timeline=self._had_timeline,
             has_timing=self._had_timing,
             herd=paced.herd,

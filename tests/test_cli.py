@@ -167,6 +167,26 @@ def test_a_snapshot_says_how_long_ago_its_log_ended(
     assert ended not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", ["report", "snapshot"])
+def test_a_daemon_without_work_is_not_told_that_its_standard_error_is_missing(
+    command: str, tmp_path: Path, log: Path, capsys: Written
+) -> None:
+    """TIMELINE lines come from the first synthesis on; one that has ended shows they are due."""
+    missing, none_yet = "the daemon's standard error is missing; start it with 2>&1", "so far"
+    data = log.read_bytes()
+    idle = data[: data.rindex(b"\n", 0, data.index(b"TIMELINE")) + 1]
+    lines = data.splitlines(keepends=True)
+    deaf = b"".join(line for line in lines if b"TIMELINE" not in line and b"CUZK_T" not in line)
+    for text, told, not_told in ((idle, none_yet, missing), (deaf, missing, none_yet)):
+        path = tmp_path / "daemon.log"
+        path.write_bytes(text)
+        os.utime(path, (1e9, 1e9))
+        assert main([command, str(path)]) == 0
+        words = " ".join(capsys.readouterr().out.split())
+        assert told in words
+        assert not_told not in words
+
+
 def test_line_ends_do_not_matter(tmp_path: Path, log: Path, capsys: Written) -> None:
     path = tmp_path / "crlf.log"
     path.write_bytes(log.read_bytes().replace(b"\n", b"\r\n"))

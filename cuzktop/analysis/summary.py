@@ -21,7 +21,7 @@ from cuzktop.analysis.intervals import Span
 from cuzktop.analysis.occupancy import Phases, pairs, weighted
 from cuzktop.analysis.reconcile import suspects
 from cuzktop.analysis.throughput import StageTable
-from cuzktop.frame import Alert, GpuReport, Herd, Proofs, RunReport, Shares
+from cuzktop.frame import NO_WORK, Alert, GpuReport, Herd, Proofs, RunReport, Shares
 from cuzktop.model.state import ONE_GPU_UNTIL, Gpu, History, Partition, Run
 from cuzktop.parse.text import iso_utc
 
@@ -344,6 +344,8 @@ def _together(
 
 def why_unknown(run: Run) -> str:
     """Why no shares can be computed, in words for the operator; empty if nothing is known."""
+    if not run.has_worked:
+        return NO_WORK
     if not run.timeline_seen and not run.timing_seen:
         return (
             "this log has no TIMELINE and no CUZK_TIMING lines: the daemon's standard error is"

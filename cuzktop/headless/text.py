@@ -17,6 +17,7 @@ from cuzktop.analysis.summary import UNPLACED
 from cuzktop.columns import LOCK_STAGES, NOT_PRINTED, PARTITION, STAGE_KEYS, STATE_CELLS
 from cuzktop.dataclass import dataclass, field
 from cuzktop.frame import (
+    NO_WORK,
     Frame,
     Gpu,
     GpuReport,
@@ -148,6 +149,8 @@ def _why_no_lock_times(frame: Frame) -> str:
         return "nothing of the log has been read"
     if not frame.source.events:
         return "no line of the log comes from cuzk"
+    if frame.no_work_yet:
+        return NO_WORK
     if not frame.has_timing:
         return blocks.NO_TIMING if frame.has_timeline else blocks.NO_STDERR
     return "" if frame.has_timeline else blocks.NO_TIMELINE

@@ -428,6 +428,13 @@ class Run:
         return sorted([*self.in_flight.values(), *older], key=attrgetter("order"))
 
     @property
+    def has_worked(self) -> bool:
+        """Whether a synthesis was told to have begun, or a proof to have ended."""
+        if self.timeline_seen or self.timing_seen or self.completed or self.failed or self.lost:
+            return True
+        return any(partition.state != "pending" for partition in self.in_flight.values())
+
+    @property
     def has_several_gpus(self) -> bool:
         """Whether the log tells that partitions run on several GPUs."""
         told = len(self.gpu_numbers) > 1 and self.step_lo > ONE_GPU_UNTIL

@@ -93,7 +93,7 @@ def test_half_a_measurement_overrules_nothing() -> None:
 @pytest.mark.parametrize(
     ("log", "reason"),
     [
-        (Log().start(), "no TIMELINE and no CUZK_TIMING lines"),
+        (Log().start(), "the first synthesis brings them"),
         (Log().proved(1000, JOB, 0), "no CUZK_TIMING lines"),
         (Log().timing("prep_msm_ms=5"), "no TIMELINE lines"),
         (Log().picked(1000, JOB, 0), "no partition has finished"),

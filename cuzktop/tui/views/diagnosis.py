@@ -443,9 +443,11 @@ def missing(frame: Frame) -> list[str]:
     source = frame.source
     if source.read_pct is not None:
         found.append(f"the rest of the log: {percent(source.read_pct, digits=0)} % is read")
-    if source.lines and not frame.has_timeline:
+    if source.lines and frame.no_work_yet:
+        found.append("a synthesis: it brings TIMELINE lines")
+    elif source.lines and not frame.has_timeline:
         found.append("TIMELINE lines: the daemon's standard error; start it with 2>&1")
-    if source.lines and not frame.has_timing:
+    if source.lines and not frame.no_work_yet and not frame.has_timing:
         found.append("CUZK_TIMING lines: the daemon's standard error; start it with 2>&1")
     if source.note:
         found.append(source.note)

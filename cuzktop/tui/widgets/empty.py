@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from cuzktop.frame import Frame
+from cuzktop.frame import NO_WORK, Frame
 from cuzktop.tui.widgets.cells import Line, clip, wrap
 
 NOTHING = "nothing read yet: waiting for the log's first line"
-NOT_YET = "no TIMELINE lines yet; if none come, the daemon's standard error is missing: 2>&1"
 NO_TIMELINE = (
     "this log has no TIMELINE lines: the daemon's standard error is missing; start it with 2>&1"
 )
@@ -15,8 +14,6 @@ NO_TIMING = (
 )
 MIXED = "several GPUs that this log doesn't tell apart: see the verdict"
 NO_CALL_YET = "no partition has finished on a GPU yet"
-
-ENOUGH_LINES = 200  # of a log; one that has both streams brings TIMELINE lines before
 
 
 def reason(frame: Frame, otherwise: str, *, timing: bool = False, brief: bool = True) -> str:
@@ -30,8 +27,8 @@ def reason(frame: Frame, otherwise: str, *, timing: bool = False, brief: bool = 
         return "reading" if brief else f"reading the log: {source.read_pct:.0f} %"
     if not source.lines:
         return "nothing read yet" if brief else source.note or NOTHING
-    if not frame.has_timeline and source.lines < ENOUGH_LINES and not source.note:
-        return "no TIMELINE lines yet" if brief else NOT_YET
+    if frame.no_work_yet:
+        return "no TIMELINE lines yet" if brief else source.note or NO_WORK
     if not frame.has_timeline:
         return "no TIMELINE lines in this log" if brief else source.note or NO_TIMELINE
     if timing and not frame.has_timing and not frame.recent:
