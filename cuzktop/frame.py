@@ -80,7 +80,7 @@ class Lock:
     waiting: tuple[Holding, ...]
     finishing: tuple[Holding, ...]
     candidates: tuple[Holding, ...] = ()
-    confidence: str = "exact"  # exact, inferred, none
+    confidence: str = "exact"  # exact, inferred, none: the log has no lines that tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

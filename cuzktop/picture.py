@@ -340,6 +340,8 @@ class Picture:
             self._present = wall_ms, now + ((source.silent_ms or 0.0) if source.old else 0.0)
         elif run.epoch_us is not None:
             wall_ms = run.epoch_us / 1000.0 + now
+        self._had_timeline |= run.timeline_seen  # a daemon that starts again writes them again
+        self._had_timing |= run.timing_seen
         told = self._told
         if told is None:
             told = self._told = self._tell(run)
@@ -348,8 +350,6 @@ class Picture:
         if self._place_rows(run, paced):
             told = self._told = self._tell(run)
         self._shown = now, now if wall_ms is None else wall_ms
-        self._had_timeline |= run.timeline_seen  # a daemon that starts again writes them again
-        self._had_timing |= run.timing_seen
         return fr.Frame(
             now_ms=now,
             at=None if run.epoch_us is None else iso_utc(int(run.epoch_us + now * 1000)),
@@ -552,11 +552,13 @@ class Picture:
 
     def _lock(self, gpu: int, calls: list[LiveCall]) -> fr.Lock:
         """The lock of a GPU: the one told before, as long as it is so."""
-        made_of = lock_made_of(calls)
+        idle = all(live.state == "ended" for live in calls)
+        told = self._had_timeline and (self._had_timing or idle)
+        made_of = told, lock_made_of(calls)
         before = self._locks.get(gpu)
         if before is not None and before[0] == made_of:
             return before[1]
-        lock = lock_of(gpu, calls)
+        lock = lock_of(gpu, calls, told=told)
         self._locks[gpu] = made_of, lock
         return lock
 

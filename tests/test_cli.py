@@ -187,6 +187,32 @@ def test_a_daemon_without_work_is_not_told_that_its_standard_error_is_missing(
         assert not_told not in words
 
 
+def test_a_lock_is_free_only_where_the_log_would_tell_its_holder(
+    tmp_path: Path, log: Path, capsys: Written
+) -> None:
+    """Who holds it is in the CUZK_TIMING lines; that nobody wants it, in the TIMELINE lines."""
+
+    def lock_in(text: bytes) -> dict[str, object]:
+        path = tmp_path / "daemon.log"
+        path.write_bytes(text)
+        os.utime(path, (1e9, 1e9))
+        assert main(["snapshot", "--json", str(path)]) == 0
+        (gpu,) = json.loads(capsys.readouterr().out)["gpus"]
+        assert gpu["lock"]["holder"] is None
+        return dict(gpu["lock"])
+
+    lines = log.read_bytes().splitlines(keepends=True)
+    untimed = b"".join(line for line in lines if b"CUZK_T" not in line)
+    deaf = b"".join(line for line in lines if b"CUZK_T" not in line and b"TIMELINE" not in line)
+    picked = untimed.index(b"GPU_START")
+    begun = untimed[: untimed.index(b"\n", picked) + 1]
+    before = untimed[: untimed.rindex(b"\n", 0, picked) + 1]
+    assert lock_in(deaf)["confidence"] == "none"
+    assert lock_in(begun)["confidence"] == "none"
+    assert len(str(lock_in(begun)["waiting"])) > len("[]")
+    assert lock_in(before)["confidence"] == "exact"
+
+
 def test_line_ends_do_not_matter(tmp_path: Path, log: Path, capsys: Written) -> None:
     path = tmp_path / "crlf.log"
     path.write_bytes(log.read_bytes().replace(b"\n", b"\r\n"))

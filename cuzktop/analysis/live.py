@@ -406,8 +406,11 @@ def _owners(calls: list[Call], marks: list[Line]) -> dict[Call, Line]:
 # ---------------------------------------------------------------- the lock, for a view
 
 
-def lock_of(gpu: int, calls: list[LiveCall]) -> Lock:
-    """One GPU's lock: holder, waiters, and who is finishing."""
+def lock_of(gpu: int, calls: list[LiveCall], *, told: bool = True) -> Lock:
+    """One GPU's lock: holder, waiters, and who is finishing.
+
+    Where the log hasn't `told` of locks so far, that nobody is seen to hold it says nothing.
+    """
     holder = None
     candidates: tuple[Holding, ...] = ()
     confidence = "exact"
@@ -432,6 +435,8 @@ def lock_of(gpu: int, calls: list[LiveCall]) -> Lock:
             finishing.append(_holding(live.call, live.release_at))
         else:
             waiting.append(_holding(live.call, live.call.start))
+    if holder is None and not told:
+        confidence = "none"
     return Lock(
         holder=holder,
         waiting=tuple(waiting),
