@@ -288,8 +288,15 @@ def jobs_to_show(jobs: Sequence[JobRow], most: int) -> list[JobRow]:
     return [jobs[at] for at in sorted(abs(at) for _rank, at in order[:most])]
 
 
-def jobs_left_out(jobs: Sequence[JobRow], shown: Sequence[JobRow]) -> dict[str, int]:
-    """How many aren't shown, by what they are, so that those in flight add up."""
+def jobs_left_out(
+    jobs: Sequence[JobRow], shown: Sequence[JobRow], *, ends_told: bool
+) -> dict[str, int]:
+    """How many aren't shown, by what they are, so that those in flight add up.
+
+    Without `ends_told` the log doesn't say which proofs are done, and these are just `more`.
+    """
+    if not ends_told:
+        return {"more": len(jobs) - len(shown)}
     flying = sum(not job.is_over for job in jobs) - sum(not job.is_over for job in shown)
     counts = {"in flight": flying, "ended": len(jobs) - len(shown) - flying}
     return {what: count for what, count in counts.items() if count}

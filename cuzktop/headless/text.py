@@ -379,7 +379,8 @@ def _put_jobs(page: Page, frame: Frame) -> None:
     if not shown:
         return
     if total > len(shown):
-        counts = jobs_left_out(frame.jobs, shown).items()
+        ends_told = frame.proofs.completed is not None
+        counts = jobs_left_out(frame.jobs, shown, ends_told=ends_told).items()
         words = page.dot.join(f"{count} {what}" for what, count in counts)
         page.put((f"  left out: {words}", "faint"))
     most = max(8, page.width // 3)

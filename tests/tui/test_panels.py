@@ -429,6 +429,9 @@ def test_jobs_in_flight_go_before_those_that_ended() -> None:
     assert [row.split()[-1] for row in rows] == ["0s", "ended"]
     assert "+5 in flight, +8 ended" in shown  # and three are shown
     assert "+1 in flight, +8 ended" in text(draw_jobs(FRAMES["eight"](), 80, 5))
+    eight = FRAMES["eight"]()
+    deaf = replace(eight, proofs=replace(eight.proofs, completed=None))
+    assert "+9 more" in text(draw_jobs(deaf, 80, 5))  # it isn't told which are done
     narrow = text(draw_jobs(FRAMES["eight"](), 20, 3))
     assert "+15 more" in narrow
 

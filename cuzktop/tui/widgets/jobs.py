@@ -75,7 +75,7 @@ def draw_jobs(frame: Frame, width: int, height: int) -> list[Line]:
     name_width = max(3, min(longest, column - cells - COUNTS))
     blocks = [_job(job, name_width, cells, column) for job in shown]
     if len(shown) < len(jobs) and len(blocks) < room * columns:
-        blocks.append(clip(((_left_out(jobs, shown, column), "muted"),), column))
+        blocks.append(clip(((_left_out(frame, shown, column), "muted"),), column))
     rows = -(-len(blocks) // columns)
     for y in range(rows):
         spans = [span for block in blocks[y::rows] for span in block]
@@ -83,11 +83,11 @@ def draw_jobs(frame: Frame, width: int, height: int) -> list[Line]:
     return lines[:height]
 
 
-def _left_out(jobs: Sequence[JobRow], shown: Sequence[JobRow], width: int) -> str:
+def _left_out(frame: Frame, shown: Sequence[JobRow], width: int) -> str:
     """How many aren't shown, in the words that fit."""
-    counts = jobs_left_out(jobs, shown).items()
-    words = ", ".join(f"+{count} {what}" for what, count in counts)
-    return words if width_of(words) <= width else f"+{len(jobs) - len(shown)} more"
+    counts = jobs_left_out(frame.jobs, shown, ends_told=frame.proofs.completed is not None)
+    words = ", ".join(f"+{count} {what}" for what, count in counts.items())
+    return words if width_of(words) <= width else f"+{len(frame.jobs) - len(shown)} more"
 
 
 @lru_cache(maxsize=16)
