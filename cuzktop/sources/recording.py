@@ -29,7 +29,7 @@ from cuzktop.events import (
 )
 from cuzktop.settings import MAX_LINE_BYTES
 from cuzktop.sources.files import RECORDING
-from cuzktop.sources.gpu_reader import MAX_BYTES_PER_S, MAX_GPU, MAX_POWER_W
+from cuzktop.sources.gpu_reader import MAX_BYTES_PER_S, MAX_GPU, MAX_POWER_W, UTIL_SOURCES
 
 VERSION: Final = 1
 MAX_RECORD_BYTES = 2 * MAX_LINE_BYTES  # none that we write is longer
@@ -50,8 +50,6 @@ MOST: Final[dict[str, float]] = {
     "psi_memory_pct": 100.0,
 }
 """Field → the largest figure that a sound recording has of it; none is below 0."""
-
-SOURCES: Final = ("gpm", "samples", "utilization.gpu")  # the contract's words
 
 _HEADER = re.compile(rb"cuzktop-recording (\d{1,6})(?: (.*))?\Z", re.DOTALL)
 _JSON: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
@@ -192,7 +190,7 @@ def _processes(told: object) -> tuple[GpuProcess, ...] | None:
 def gpu_reading(told: dict[str, Any]) -> GpuSampled | None:
     """A card's reading that was written so; None where it can't be one."""
     reading = _from_json(GpuSampled, told)
-    return None if reading is None or reading.util_source not in SOURCES else reading
+    return None if reading is None or reading.util_source not in UTIL_SOURCES else reading
 
 
 def host_reading(told: dict[str, Any]) -> HostSampled | None:

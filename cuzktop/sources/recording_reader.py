@@ -17,9 +17,9 @@ from cuzktop.events import GpuSampled, LogEvent, SampleEvent
 from cuzktop.settings import Since
 from cuzktop.sources.beginning import find_start
 from cuzktop.sources.files import RECORDING, LogParser, is_stream, open_log, plain_size, read_blocks
+from cuzktop.sources.gpu_reader import UTIL_SOURCES
 from cuzktop.sources.recording import (
     MAX_RECORD_BYTES,
-    SOURCES,
     Header,
     LogCut,
     Piece,
@@ -426,14 +426,14 @@ class KeptReadings:
         """Keep none yet."""
         self._figures = array("d")  # time, use, its window, power, rate of copies to the card
         self._gpus = array("q")
-        self._sources = array("B")  # as they stand in SOURCES
+        self._sources = array("B")  # as they stand in UTIL_SOURCES
         self._links = array("I")  # generation and lanes of PCIe; 0 is unknown
 
     def add(self, event: SampleEvent) -> None:
         """Keep `event` if it is a GPU reading."""
         if not isinstance(event, GpuSampled):
             return
-        self._sources.append(SOURCES.index(event.util_source))
+        self._sources.append(UTIL_SOURCES.index(event.util_source))
         self._gpus.append(event.gpu)
         for value in (
             event.at_ms,
@@ -456,7 +456,7 @@ class KeptReadings:
                 at_ms=at_ms,
                 gpu=gpu,
                 util_pct=None if math.isnan(util_pct) else util_pct,
-                util_source=SOURCES[source],
+                util_source=UTIL_SOURCES[source],
                 util_window_ms=window_ms,
                 power_w=None if math.isnan(power_w) else power_w,
                 host_to_device_bytes_per_s=None if math.isnan(copied) else copied,

@@ -380,8 +380,14 @@ def test_a_damaged_note_is_counted(path: Path, told: str) -> None:
     assert pieces(text)[1] == Damage(bad=1)
 
 
-def test_every_source_of_utilisation_can_be_recorded() -> None:
-    assert recording.SOURCES == UTIL_SOURCES
+@pytest.mark.parametrize("source", UTIL_SOURCES)
+def test_every_source_of_utilisation_can_be_recorded(path: Path, source: str) -> None:
+    reading = GPU._replace(util_source=source)
+    [(_, read)] = pieces(write(path, reading))[0]
+    assert read == reading
+    kept = KeptReadings()
+    kept.add(reading)
+    assert [one.util_source for one in kept] == [source]
 
 
 def test_a_long_sentence_is_shortened(path: Path) -> None:
