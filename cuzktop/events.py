@@ -542,7 +542,7 @@ class SourceNote(NamedTuple):
 
 
 class PlayedAgain(NamedTuple):
-    """A canned log begins anew: what was known of it is of the round before.
+    """What is played begins anew, or at another point: what was known of it no longer holds.
 
     What lies before `at_ms` follows at once, and then a `PlayedFrom`.
     """
@@ -551,7 +551,7 @@ class PlayedAgain(NamedTuple):
 
 
 class PlayedFrom(NamedTuple):
-    """All of a canned log that lies before this time has come; the rest comes in its own time."""
+    """All of what is played that lies before this time has come; the rest comes in its own time."""
 
     at_ms: float
 

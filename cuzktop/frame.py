@@ -28,11 +28,11 @@ GPU_BOUND_PCT = 80.0  # kernels so much of the time: the GPU is the limit
 DISAGREE_PTS = 15.0  # a measurement this far from the log's kernel share deserves a word
 FEW_PROOFS = 10  # fewer completed proofs than this make a verdict less sure
 WAVE_SHARE = 0.75  # of the starved time in gaps that end in a wave: a herd; half of it: in part
+EVEN, BUNCHED = 0.35, 0.65  # of the herding gauge: 0.5 is what chance gives
 NO_WORK = (
     "no TIMELINE lines so far; the first synthesis brings them, unless the daemon's standard error"
     " is missing (2>&1)"
 )
-EVEN, BUNCHED = 0.35, 0.65  # of the herding gauge: 0.5 is what chance gives
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
